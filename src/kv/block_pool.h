@@ -1,0 +1,58 @@
+// Who owns which KV blocks. Accounting only: the bytes live in the device's KvStorage.
+//
+//   free ──acquire──▶ live (references ≥ 1) ──release──▶ cached (in the prefix index, references 0) or free
+//                       ▲───────────────── hit ──────────────┘        cached ──evicted (oldest first)──▶ free
+//
+// Identity: num_free + num_live + num_cached == num_blocks, checked by check_identity() when idle and after each simulated
+// step. One owner thread (the engine's).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quern/status.h"
+
+namespace quern {
+
+using BlockId = int32_t;
+
+// What makes two blocks of tokens the same: parent block's key, the tokens, and everything else that changes keys and values.
+struct PrefixKey {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  bool operator==(const PrefixKey&) const = default;
+};
+// Chained 128-bit hash (XXH3). `salt` covers adapter identity and scale, cache salt, media digest, rope regime.
+PrefixKey prefix_key(const PrefixKey& parent, std::span<const int32_t> tokens, uint64_t salt);
+
+class BlockPool {
+ public:
+  static Result<std::unique_ptr<BlockPool>> create(int32_t num_blocks);
+  virtual ~BlockPool() = default;
+
+  // Takes a block with one reference, evicting the least recently used cached block when none is free.
+  // nullopt: every block is live.
+  virtual std::optional<BlockId> try_acquire() = 0;
+  virtual void add_reference(BlockId block) = 0;
+  // Gives back one reference. At zero the block becomes cached if it was published, else free.
+  virtual void release(BlockId block) = 0;
+  virtual int32_t references(BlockId block) const = 0;
+
+  // Makes a full block findable. Called once per block, when all its positions are computed. If the key is already there,
+  // the existing block stays the one that is found.
+  virtual void publish(BlockId block, const PrefixKey& key, std::span<const int32_t> tokens) = 0;
+  // The block with this key and exactly these tokens, with one more reference; nullopt when there is none.
+  virtual std::optional<BlockId> try_find(const PrefixKey& key, std::span<const int32_t> tokens) = 0;
+
+  virtual int32_t num_blocks() const = 0;
+  virtual int32_t num_free() const = 0;
+  virtual int32_t num_live() const = 0;
+  virtual int32_t num_cached() const = 0;
+  int32_t num_available() const { return num_free() + num_cached(); }
+  virtual void check_identity() const = 0;  // aborts when the identity or an internal list is broken
+};
+
+}  // namespace quern

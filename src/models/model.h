@@ -1,0 +1,64 @@
+// A loaded model: its tensors on a device and one forward. Two kinds, one interface each: DecoderModel (causal language
+// models over a paged KV cache) and EncoderModel (embeddings, classifiers).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "models/model_config.h"
+#include "quern/status.h"
+
+namespace quern {
+
+// Tokens of one step, of any mixture of sequences, in rows 0 … T-1. Views: the engine owns what they show.
+struct BatchSequence {
+  SequenceSpan span;
+  int32_t prompt_tokens = 0;  // length of the prompt: rope scalings that depend on length (dynamic, longrope) ask for it
+};
+struct Batch {
+  std::span<const int32_t> ids;            // [T]
+  std::span<const int32_t> slots;          // [T] where each token's key and value go: block * 16 + offset
+  std::span<const BatchSequence> sequences;
+  std::span<const int32_t> logits_rows;    // rows of the batch that want logits, ascending
+};
+
+// Called with hidden states of all T rows, for `quern logits --hidden`: name is "embed", "layer.N" or "final".
+using HiddenTap = std::function<void(const std::string& name, Mat states)>;
+
+class DecoderModel {
+ public:
+  virtual ~DecoderModel() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual std::vector<KvLayerSpec> kv_layers(KvDType key, KvDType value) const = 0;
+
+  // Grows scratch for steps of up to this many tokens and logits rows; forward() then allocates nothing.
+  virtual Status reserve(int32_t tokens_max, int32_t logits_rows_max) = 0;
+
+  // logits: host memory [logits_rows, vocab_size]. Token ids must be < vocab_size (checked by the engine at the door).
+  virtual Status forward(const Batch& batch, KvStorage& kv, std::span<float> logits, const HiddenTap* tap) = 0;
+};
+
+struct EncoderInput {
+  std::span<const int32_t> ids;       // one sequence, special tokens included
+  std::span<const int32_t> type_ids;  // same length, or empty: all zero
+};
+class EncoderModel {
+ public:
+  virtual ~EncoderModel() = default;
+  virtual const ModelConfig& config() const = 0;
+  struct Output {
+    std::vector<float> last_hidden_state;  // [n, hidden]
+    std::vector<float> embedding;          // [hidden]: pooled and normalised as the folder says; empty for classifiers
+    std::vector<float> scores;             // [labels], raw logits; empty unless there is a classification head
+  };
+  // Runs several sequences at once, each attending to itself only. keep_hidden: fill last_hidden_state.
+  virtual Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden) = 0;
+};
+
+}  // namespace quern
