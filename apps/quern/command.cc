@@ -20,6 +20,8 @@ int report(const Error& error) {
   }
 }
 
-void finish(const Status& status, ExitCode& exit) { exit.value = status ? 0 : report(status.error()); }
+void finish(const Status& status, ExitCode& exit) {
+  exit.value = status ? 0 : report(status.error());
+}
 
 }  // namespace quern::cli

@@ -1,4 +1,5 @@
-// The command line: parses, picks a subcommand, returns its exit code. Every subcommand is a door over the rooms in src/.
+// The command line: parses, picks a subcommand, returns its exit code. Every subcommand is a door over the rooms in
+// src/.
 #include <cstdio>
 
 #include "command.h"

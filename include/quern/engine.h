@@ -23,18 +23,18 @@
 namespace quern {
 
 struct EngineOptions {
-  std::filesystem::path model_path;         // a .gguf file, split part 1, or a Hugging Face folder
-  std::string precision = "fast";           // "fast" | "exact"
-  std::string kv_cache_dtype = "auto";      // auto | f32 | f16 | bf16 | q8_0; auto: f16, or f32 when precision is exact
-  int32_t num_threads = 0;                  // 0: physical cores this process may use
-  int32_t max_model_len = 0;                // 0: the model's context length, or less when memory does not allow it
-  int32_t max_num_batched_tokens = 512;     // token budget of a step
+  std::filesystem::path model_path;      // a .gguf file, split part 1, or a Hugging Face folder
+  std::string precision = "fast";        // "fast" | "exact"
+  std::string kv_cache_dtype = "auto";   // auto | f32 | f16 | bf16 | q8_0; auto: f16, or f32 when precision is exact
+  int32_t num_threads = 0;               // 0: physical cores this process may use
+  int32_t max_model_len = 0;             // 0: the model's context length, or less when memory does not allow it
+  int32_t max_num_batched_tokens = 512;  // token budget of a step
   int32_t max_num_seqs = 16;
-  int32_t max_waiting = 256;                // requests in the queue; one more is refused (kResourceExhausted)
-  int64_t kv_cache_bytes = 0;               // 0: enough for one sequence of max_model_len, at most a quarter of free memory
+  int32_t max_waiting = 256;   // requests in the queue; one more is refused (kResourceExhausted)
+  int64_t kv_cache_bytes = 0;  // 0: enough for one sequence of max_model_len, at most a quarter of free memory
 };
 
-struct SamplingOptions {                    // as SamplingParams of vLLM
+struct SamplingOptions {  // as SamplingParams of vLLM
   float temperature = 1.0f;
   int32_t top_k = 0;
   float top_p = 1.0f;
@@ -44,39 +44,39 @@ struct SamplingOptions {                    // as SamplingParams of vLLM
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
   std::vector<std::pair<int32_t, float>> logit_bias;
-  std::optional<uint64_t> seed;             // absent: a fresh one, reported back in the finish event
+  std::optional<uint64_t> seed;  // absent: a fresh one, reported back in the finish event
 };
 
 struct Request {
-  std::vector<int32_t> prompt_ids;          // used as given, no start token added; not empty
+  std::vector<int32_t> prompt_ids;  // used as given, no start token added; not empty
   SamplingOptions sampling;
-  int32_t max_tokens = 0;                   // 0: up to the context's end
-  std::vector<std::string> stop;            // text that ends the answer and is not part of it
-  std::vector<int32_t> stop_token_ids;      // besides the model's own end tokens
+  int32_t max_tokens = 0;               // 0: up to the context's end
+  std::vector<std::string> stop;        // text that ends the answer and is not part of it
+  std::vector<int32_t> stop_token_ids;  // besides the model's own end tokens
   bool ignore_eos = false;
-  bool skip_special_tokens = true;          // in the text
-  int32_t n = 1;                            // answers to the same prompt, sharing its KV
+  bool skip_special_tokens = true;  // in the text
+  int32_t n = 1;                    // answers to the same prompt, sharing its KV
   int32_t priority = 0;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
 const char* finish_reason_name(FinishReason reason);  // "stop", "length", …
 
-struct TokenEvent {                         // one per generated token
-  int32_t index = 0;                        // which of n
+struct TokenEvent {   // one per generated token
+  int32_t index = 0;  // which of n
   int32_t id = 0;
   float logprob = 0;
-  std::string text;                         // text that became final with this token; may be empty (half a character, a possible stop)
+  std::string text;  // text that became final with this token; may be empty (half a character, a possible stop)
 };
-struct FinishEvent {                        // the last event of each index
+struct FinishEvent {  // the last event of each index
   int32_t index = 0;
   FinishReason reason = FinishReason::kStop;
-  std::string text;                         // text that was held back and now is final
-  std::string stop_text;                    // the stop string that matched, if any
+  std::string text;       // text that was held back and now is final
+  std::string stop_text;  // the stop string that matched, if any
   int32_t prompt_tokens = 0, output_tokens = 0, cached_tokens = 0;
   uint64_t seed = 0;
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
-  std::optional<Error> error;               // when reason is kError
+  std::optional<Error> error;  // when reason is kError
 };
 struct Event {
   std::optional<TokenEvent> token;
@@ -91,7 +91,7 @@ class EventStream {
   // Called (from the engine's thread) each time next() would not block any more; for event loops. Set before reading.
   virtual void on_ready(std::function<void()> callback) = 0;
   virtual std::optional<Event> try_next() = 0;
-  virtual bool finished() const = 0;        // every FinishEvent was taken
+  virtual bool finished() const = 0;  // every FinishEvent was taken
 };
 
 struct EngineStats {
@@ -104,7 +104,7 @@ struct EngineStats {
 class Engine {
  public:
   static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
-  virtual ~Engine() = default;              // cancels everything and joins the engine's thread
+  virtual ~Engine() = default;  // cancels everything and joins the engine's thread
 
   // Errors: kInvalidArgument naming the field; kResourceExhausted when the queue is full. A request that can never fit
   // (prompt + 1 > max_model_len, or more blocks than there are) is kInvalidArgument now, not later.

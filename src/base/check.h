@@ -9,11 +9,11 @@ namespace quern {
 
 }  // namespace quern
 
-#define QUERN_CHECK(condition)                                               \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]] {                                         \
-      ::quern::check_failed(#condition, __FILE__, __LINE__);                 \
-    }                                                                        \
+#define QUERN_CHECK(condition)                               \
+  do {                                                       \
+    if (!(condition)) [[unlikely]] {                         \
+      ::quern::check_failed(#condition, __FILE__, __LINE__); \
+    }                                                        \
   } while (false)
 
 #ifdef NDEBUG

@@ -40,10 +40,12 @@ std::string short_reason(const char* what) {
 
 Result<Json> parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
   if (text.size() > limits.bytes_max) {
-    return invalid_argument(fmt::format("{}: JSON of {} bytes is over the limit of {}", what, text.size(), limits.bytes_max));
+    return invalid_argument(
+        fmt::format("{}: JSON of {} bytes is over the limit of {}", what, text.size(), limits.bytes_max));
   }
   if (const size_t depth = nesting_depth(text); depth > limits.depth_max) {
-    return invalid_argument(fmt::format("{}: JSON nested {} deep is over the limit of {}", what, depth, limits.depth_max));
+    return invalid_argument(
+        fmt::format("{}: JSON nested {} deep is over the limit of {}", what, depth, limits.depth_max));
   }
   try {
     return Json::parse(text);

@@ -26,18 +26,18 @@ inline std::unexpected<Error> io_error(std::string message) {
 }  // namespace quern
 
 // Returns from the enclosing function with the error of `expr`, a Status or Result whose value is not needed.
-#define QUERN_TRY(expr)                                                     \
-  do {                                                                      \
-    if (auto quern_try_result = (expr); !quern_try_result) {                \
-      return std::unexpected(std::move(quern_try_result).error());          \
-    }                                                                       \
+#define QUERN_TRY(expr)                                            \
+  do {                                                             \
+    if (auto quern_try_result = (expr); !quern_try_result) {       \
+      return std::unexpected(std::move(quern_try_result).error()); \
+    }                                                              \
   } while (false)
 
 // `QUERN_ASSIGN(auto file, open(path));` declares `file` from the value of a Result, or returns its error.
 #define QUERN_ASSIGN(declaration, expr) QUERN_ASSIGN_(declaration, expr, QUERN_CONCAT_(quern_result_, __LINE__))
-#define QUERN_ASSIGN_(declaration, expr, temporary)                         \
-  auto temporary = (expr);                                                  \
-  if (!temporary) return std::unexpected(std::move(temporary).error());     \
+#define QUERN_ASSIGN_(declaration, expr, temporary)                     \
+  auto temporary = (expr);                                              \
+  if (!temporary) return std::unexpected(std::move(temporary).error()); \
   declaration = std::move(*temporary)
 #define QUERN_CONCAT_(a, b) QUERN_CONCAT2_(a, b)
 #define QUERN_CONCAT2_(a, b) a##b

@@ -12,7 +12,7 @@ namespace quern {
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
-  virtual std::span<const TensorView> tensors() const = 0;      // in file order, all shards
+  virtual std::span<const TensorView> tensors() const = 0;          // in file order, all shards
   virtual const TensorView* find(std::string_view name) const = 0;  // nullptr when absent
 };
 

@@ -1,5 +1,5 @@
-// Threads for one device: parallel loops inside an operation. Workers spin briefly for the next loop, then sleep, so that a
-// busy neighbour costs its share and no more.
+// Threads for one device: parallel loops inside an operation. Workers spin briefly for the next loop, then sleep, so
+// that a busy neighbour costs its share and no more.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ class ThreadPool {
 
   int32_t num_threads() const;
 
-  // Calls body(task, thread) for every task in [0, num_tasks), each exactly once, and returns when all are done. Tasks are
-  // handed out dynamically, so a slow thread takes fewer. thread < num_threads identifies scratch. Not reentrant; one caller.
+  // Calls body(task, thread) for every task in [0, num_tasks), each exactly once, and returns when all are done. Tasks
+  // are handed out dynamically, so a slow thread takes fewer. thread < num_threads identifies scratch. Not reentrant;
+  // one caller.
   void run(int64_t num_tasks, const std::function<void(int64_t task, int32_t thread)>& body);
 
  private:

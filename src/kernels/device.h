@@ -3,7 +3,8 @@
 // Contract of every operation:
 //  - Same result for a row whatever other rows are in the call, for any thread count: each output element is one
 //    reduction in a fixed order that depends on the reduced length only.
-//  - Outputs must not overlap inputs unless the operation says "in place". Sizes are checked with QUERN_CHECK: callers are
+//  - Outputs must not overlap inputs unless the operation says "in place". Sizes are checked with QUERN_CHECK: callers
+//  are
 //    our own models, whose shapes were checked when the weights were bound.
 //  - Matrices are float32, row-major. Operations allocate nothing after the first call of a size (scratch is kept).
 //  - Called by one thread at a time (the engine's); a device uses its own thread pool inside.
@@ -44,7 +45,7 @@ struct Mat {
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  virtual float* data() const = 0;      // a device address: not for the host to follow, except on CPU devices
+  virtual float* data() const = 0;  // a device address: not for the host to follow, except on CPU devices
   virtual int64_t elements() const = 0;
 
   Mat mat(int64_t rows, int64_t cols) const { return {data(), rows, cols, cols}; }
@@ -58,8 +59,8 @@ class Weight {
   int64_t planes = 1;
   int64_t rows = 0;
   int64_t cols = 0;
-  DType dtype = DType::kF32;   // of the source
-  size_t device_bytes = 0;     // memory the packed form takes; 0 where it reads the mapped file in place
+  DType dtype = DType::kF32;  // of the source
+  size_t device_bytes = 0;    // memory the packed form takes; 0 where it reads the mapped file in place
 };
 
 // Rows of a weight as they lie in a file or a host buffer: `bytes` holds `rows` rows of `cols` elements of `dtype`.
@@ -77,9 +78,10 @@ enum class KvDType : uint8_t { kF32, kF16, kBF16, kQ8_0 };
 
 struct KvLayerSpec {
   int32_t num_kv_heads = 0;
-  int32_t key_dim = 0;        // elements per head
+  int32_t key_dim = 0;  // elements per head
   int32_t value_dim = 0;
-  bool value_in_key = false;  // latent attention: the value is the first value_dim elements of the key; only keys are stored
+  bool value_in_key =
+      false;  // latent attention: the value is the first value_dim elements of the key; only keys are stored
   KvDType key_dtype = KvDType::kF16;
   KvDType value_dtype = KvDType::kF16;
 };
@@ -95,9 +97,9 @@ class KvStorage {
   int32_t num_blocks = 0;
 };
 
-// One sequence's share of a step. Its `query_count` tokens are rows [query_begin, …) of the batch and stand at positions
-// [context_begin, context_begin + query_count) of the sequence. blocks[p / 16] holds position p; keys and values up to the
-// last query's position have been written before attention() is called.
+// One sequence's share of a step. Its `query_count` tokens are rows [query_begin, …) of the batch and stand at
+// positions [context_begin, context_begin + query_count) of the sequence. blocks[p / 16] holds position p; keys and
+// values up to the last query's position have been written before attention() is called.
 struct SequenceSpan {
   int32_t query_begin = 0;
   int32_t query_count = 0;
@@ -106,11 +108,11 @@ struct SequenceSpan {
 };
 
 struct AttentionSpec {
-  int32_t num_heads = 0;        // query heads; heads h*G … h*G+G-1 share kv head h, G = num_heads / num_kv_heads
-  float scale = 1.0f;           // multiplies q·k
-  float softcap = 0.0f;         // > 0: s = cap * tanh(s / cap), after the scale
-  int32_t window = 0;           // > 0: query at p sees keys in (p - window, p]
-  const float* sinks = nullptr; // [num_heads] or null: one more logit per head that takes weight and gives no value
+  int32_t num_heads = 0;         // query heads; heads h*G … h*G+G-1 share kv head h, G = num_heads / num_kv_heads
+  float scale = 1.0f;            // multiplies q·k
+  float softcap = 0.0f;          // > 0: s = cap * tanh(s / cap), after the scale
+  int32_t window = 0;            // > 0: query at p sees keys in (p - window, p]
+  const float* sinks = nullptr;  // [num_heads] or null: one more logit per head that takes weight and gives no value
 };
 
 // ---- Small enums -----------------------------------------------------------------------------------------------
@@ -123,14 +125,14 @@ enum class RopeStyle : uint8_t {
 
 struct RouterSpec {
   int32_t top_k = 0;
-  bool sigmoid = false;             // scores: sigmoid(logit), else softmax over all experts
-  bool softmax_after_top_k = false; // weights are a softmax over the chosen logits (gpt_oss)
-  bool normalize = false;           // divide the chosen weights by their sum (+ 1e-20)
-  float scale = 1.0f;               // multiplies the weights at the end
-  const float* bias = nullptr;      // [experts] added to the scores for choosing only (noaux_tc)
-  int32_t num_groups = 1;           // grouped routing: experts in groups, only the best top_groups groups are eligible
+  bool sigmoid = false;              // scores: sigmoid(logit), else softmax over all experts
+  bool softmax_after_top_k = false;  // weights are a softmax over the chosen logits (gpt_oss)
+  bool normalize = false;            // divide the chosen weights by their sum (+ 1e-20)
+  float scale = 1.0f;                // multiplies the weights at the end
+  const float* bias = nullptr;       // [experts] added to the scores for choosing only (noaux_tc)
+  int32_t num_groups = 1;            // grouped routing: experts in groups, only the best top_groups groups are eligible
   int32_t top_groups = 1;
-  bool group_score_top2 = false;    // a group's score: sum of its two best (noaux_tc), else its best
+  bool group_score_top2 = false;  // a group's score: sum of its two best (noaux_tc), else its best
 };
 
 // Which rows of x go to which expert: the inverse of the router's choice, made by the caller per step.
@@ -145,7 +147,7 @@ struct ExpertRows {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string_view name() const = 0;   // "cpu (avx2, 2 threads)", "reference"
+  virtual std::string_view name() const = 0;  // "cpu (avx2, 2 threads)", "reference"
 
   // Memory. Errors: kResourceExhausted.
   virtual Result<std::unique_ptr<Buffer>> allocate(int64_t elements) = 0;
@@ -155,7 +157,8 @@ class Device {
 
   // Packs `planes` matrices whose rows are the concatenation of `parts` (equal dtype and cols; total rows divisible by
   // planes). Every dtype of tensor/dtype.h that is floating or quantised works in both precisions.
-  virtual Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes, Precision precision) = 0;
+  virtual Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes,
+                                               Precision precision) = 0;
 
   // out[t] = row ids[t] of the matrix, dequantised. Always exact to the stored values.
   virtual void embed(const Weight& table, std::span<const int32_t> ids, Mat out) = 0;  // out [T, cols]
@@ -167,11 +170,14 @@ class Device {
     Mat out;                      // [T, rows]
   };
   virtual void matmul(Mat x, std::span<const MatmulTarget> targets) = 0;  // x [T, cols]
-  // The same per expert: out[target_rows] = x[source_rows] · plane(expert)ᵀ (+ bias[expert]). bias [planes, rows] or null.
-  virtual void matmul_experts(Mat x, const Weight& weight, const float* bias, std::span<const ExpertRows> groups, Mat out) = 0;
+  // The same per expert: out[target_rows] = x[source_rows] · plane(expert)ᵀ (+ bias[expert]). bias [planes, rows] or
+  // null.
+  virtual void matmul_experts(Mat x, const Weight& weight, const float* bias, std::span<const ExpertRows> groups,
+                              Mat out) = 0;
 
   // Norms over each row, or over each of the `cols / width` slices of a row where width > 0 divides cols.
-  // weight, bias: [width or cols] or null (no affine part). weight_offset is added to each weight (gemma: 1). out may be x.
+  // weight, bias: [width or cols] or null (no affine part). weight_offset is added to each weight (gemma: 1). out may
+  // be x.
   struct NormSpec {
     const float* weight = nullptr;
     const float* bias = nullptr;
@@ -192,8 +198,8 @@ class Device {
   };
   virtual void rope(Mat x, const RopeSpec& spec, Mat cosine, Mat sine) = 0;
 
-  // Stores key and value rows at slots (block * 16 + offset). key [T, kv_heads * key_dim], value [T, kv_heads * value_dim]
-  // (an empty Mat where value_in_key).
+  // Stores key and value rows at slots (block * 16 + offset). key [T, kv_heads * key_dim], value [T, kv_heads *
+  // value_dim] (an empty Mat where value_in_key).
   virtual void write_kv(Mat key, Mat value, std::span<const int32_t> slots, KvStorage& storage, int32_t layer) = 0;
   // Copies one block's keys and values, all layers (copy on write).
   virtual void copy_kv_block(KvStorage& storage, int32_t source, int32_t target) = 0;
@@ -203,19 +209,19 @@ class Device {
                          const AttentionSpec& spec, Mat out) = 0;
   // Bidirectional attention of encoders, no cache: each span attends inside itself (context_begin and blocks unused).
   // spec.window > 0: |query - key| < window. key, value [T, kv_heads * dim].
-  virtual void attention_full(Mat query, Mat key, Mat value, int32_t num_kv_heads, std::span<const SequenceSpan> sequences,
-                              const AttentionSpec& spec, Mat out) = 0;
+  virtual void attention_full(Mat query, Mat key, Mat value, int32_t num_kv_heads,
+                              std::span<const SequenceSpan> sequences, const AttentionSpec& spec, Mat out) = 0;
 
   // Elementwise. `out` may be an input.
   virtual void activate(Mat x, Activation kind, Mat out) = 0;
   virtual void activate_multiply(Mat gate, Mat up, Activation kind, Mat out) = 0;  // out = f(gate) * up
   // gpt_oss: gate = min(gate, limit), up = clamp(up, ±limit), out = gate * sigmoid(1.702 * gate) * (up + 1)
   virtual void swiglu_clamped(Mat gate, Mat up, float limit, Mat out) = 0;
-  virtual void add(Mat x, Mat y, float y_scale, Mat out) = 0;   // out = x + y_scale * y
-  virtual void add_row(Mat x, const float* row, Mat out) = 0;   // out = x + row for every row
+  virtual void add(Mat x, Mat y, float y_scale, Mat out) = 0;  // out = x + y_scale * y
+  virtual void add_row(Mat x, const float* row, Mat out) = 0;  // out = x + row for every row
   virtual void scale(Mat x, float factor, Mat out) = 0;
   virtual void scale_rows(Mat x, std::span<const float> factors, Mat out) = 0;  // host factors [T]
-  virtual void softcap(Mat x, float cap, Mat out) = 0;          // cap * tanh(x / cap)
+  virtual void softcap(Mat x, float cap, Mat out) = 0;                          // cap * tanh(x / cap)
   virtual void gather_rows(Mat x, std::span<const int32_t> rows, Mat out) = 0;  // out[i] = x[rows[i]]
   virtual void copy(Mat x, Mat out) = 0;
 
@@ -230,7 +236,8 @@ std::unique_ptr<Device> make_reference_device();
 
 struct CpuDeviceOptions {
   int32_t num_threads = 0;  // 0: one per physical core this process may use
-  std::string isa;          // empty: the best the machine has; else "avx512", "avx2", "sse4", "neon", "scalar" — kUnsupported if absent
+  std::string
+      isa;  // empty: the best the machine has; else "avx512", "avx2", "sse4", "neon", "scalar" — kUnsupported if absent
 };
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options);
 

@@ -3,8 +3,8 @@
 //   free ──acquire──▶ live (references ≥ 1) ──release──▶ cached (in the prefix index, references 0) or free
 //                       ▲───────────────── hit ──────────────┘        cached ──evicted (oldest first)──▶ free
 //
-// Identity: num_free + num_live + num_cached == num_blocks, checked by check_identity() when idle and after each simulated
-// step. One owner thread (the engine's).
+// Identity: num_free + num_live + num_cached == num_blocks, checked by check_identity() when idle and after each
+// simulated step. One owner thread (the engine's).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace quern {
 
 using BlockId = int32_t;
 
-// What makes two blocks of tokens the same: parent block's key, the tokens, and everything else that changes keys and values.
+// What makes two blocks of tokens the same: parent block's key, the tokens, and everything else that changes keys and
+// values.
 struct PrefixKey {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -41,8 +42,8 @@ class BlockPool {
   virtual void release(BlockId block) = 0;
   virtual int32_t references(BlockId block) const = 0;
 
-  // Makes a full block findable. Called once per block, when all its positions are computed. If the key is already there,
-  // the existing block stays the one that is found.
+  // Makes a full block findable. Called once per block, when all its positions are computed. If the key is already
+  // there, the existing block stays the one that is found.
   virtual void publish(BlockId block, const PrefixKey& key, std::span<const int32_t> tokens) = 0;
   // The block with this key and exactly these tokens, with one more reference; nullopt when there is none.
   virtual std::optional<BlockId> try_find(const PrefixKey& key, std::span<const int32_t> tokens) = 0;

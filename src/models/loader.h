@@ -1,4 +1,5 @@
-// From a path to a model on a device: opens the container, reads its configuration, finds the family, binds every tensor.
+// From a path to a model on a device: opens the container, reads its configuration, finds the family, binds every
+// tensor.
 #pragma once
 
 #include <filesystem>
@@ -16,15 +17,15 @@ namespace quern {
 // An opened model file or folder. Owns the mappings that weights may read in place: keep it as long as the model.
 struct ModelSource {
   std::filesystem::path path;
-  std::unique_ptr<GgufFile> gguf;                // one of gguf / (folder and safetensors)
+  std::unique_ptr<GgufFile> gguf;  // one of gguf / (folder and safetensors)
   std::unique_ptr<HfFolder> folder;
   std::unique_ptr<SafetensorsFile> safetensors;  // may be null for a folder without weights (tokenizer only)
   const TensorFile* tensors() const;             // null when there are none
 };
 Result<std::unique_ptr<ModelSource>> open_model_source(const std::filesystem::path& path);
 
-// Configuration alone: cheap, touches no weights. Errors: kUnsupported for an unknown family (named), kInvalidFile for an
-// impossible value (named, with the number).
+// Configuration alone: cheap, touches no weights. Errors: kUnsupported for an unknown family (named), kInvalidFile for
+// an impossible value (named, with the number).
 Result<ModelConfig> read_model_config(const ModelSource& source);
 
 // Binds and packs all tensors. Loading is total: a missing tensor, one of a wrong shape or one that nothing uses is

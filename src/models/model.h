@@ -19,13 +19,14 @@ namespace quern {
 // Tokens of one step, of any mixture of sequences, in rows 0 … T-1. Views: the engine owns what they show.
 struct BatchSequence {
   SequenceSpan span;
-  int32_t prompt_tokens = 0;  // length of the prompt: rope scalings that depend on length (dynamic, longrope) ask for it
+  int32_t prompt_tokens =
+      0;  // length of the prompt: rope scalings that depend on length (dynamic, longrope) ask for it
 };
 struct Batch {
-  std::span<const int32_t> ids;            // [T]
-  std::span<const int32_t> slots;          // [T] where each token's key and value go: block * 16 + offset
+  std::span<const int32_t> ids;    // [T]
+  std::span<const int32_t> slots;  // [T] where each token's key and value go: block * 16 + offset
   std::span<const BatchSequence> sequences;
-  std::span<const int32_t> logits_rows;    // rows of the batch that want logits, ascending
+  std::span<const int32_t> logits_rows;  // rows of the batch that want logits, ascending
 };
 
 // Called with hidden states of all T rows, for `quern logits --hidden`: name is "embed", "layer.N" or "final".

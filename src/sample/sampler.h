@@ -1,5 +1,5 @@
-// From logits to a token. A pure function of (logits, history, parameters, seed, position): who else is in the batch, and
-// which thread runs it, changes nothing.
+// From logits to a token. A pure function of (logits, history, parameters, seed, position): who else is in the batch,
+// and which thread runs it, changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@
 
 namespace quern {
 
-// Names, defaults and meaning as vLLM and llama.cpp have them; order of application: logit_bias, penalties, temperature,
-// top_k, typical_p, top_p, min_p, draw.
+// Names, defaults and meaning as vLLM and llama.cpp have them; order of application: logit_bias, penalties,
+// temperature, top_k, typical_p, top_p, min_p, draw.
 struct SamplingParams {
-  float temperature = 1.0f;        // 0: greedy
-  int32_t top_k = 0;               // <= 0: off
+  float temperature = 1.0f;  // 0: greedy
+  int32_t top_k = 0;         // <= 0: off
   float top_p = 1.0f;
   float min_p = 0.0f;
   float typical_p = 1.0f;
-  float repetition_penalty = 1.0f; // over prompt and output
-  float presence_penalty = 0.0f;   // over output
-  float frequency_penalty = 0.0f;  // over output
+  float repetition_penalty = 1.0f;  // over prompt and output
+  float presence_penalty = 0.0f;    // over output
+  float frequency_penalty = 0.0f;   // over output
   std::vector<std::pair<int32_t, float>> logit_bias;
   uint64_t seed = 0;
 };
 
-// kInvalidArgument naming the field for a value outside its range (NaN and infinities always are) or an id >= vocab_size.
+// kInvalidArgument naming the field for a value outside its range (NaN and infinities always are) or an id >=
+// vocab_size.
 Status validate(const SamplingParams& params, int32_t vocab_size);
 
 struct SampledToken {
@@ -39,8 +40,8 @@ struct SampledToken {
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // `logits` [vocab] is scratch: it may be changed. `position` is the index of the token being drawn in the whole sequence.
-  // If every logit is NaN or -inf: kInternal.
+  // `logits` [vocab] is scratch: it may be changed. `position` is the index of the token being drawn in the whole
+  // sequence. If every logit is NaN or -inf: kInternal.
   virtual Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt,
                                       std::span<const int32_t> output, int64_t position) = 0;
 };

@@ -13,9 +13,9 @@ namespace quern {
 // Integer types convert by value. Thread-safe.
 void dequantize(DType dtype, const std::byte* source, float* target, int64_t elements);
 
-// The inverse for the types our writers offer: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, TQ1_0, TQ2_0,
-// MXFP4. Others: kUnsupported. `elements` as above; `target` has dtype_bytes(dtype, elements) bytes.
-// A NaN or infinity in `source` is kInvalidArgument.
+// The inverse for the types our writers offer: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, TQ1_0,
+// TQ2_0, MXFP4. Others: kUnsupported. `elements` as above; `target` has dtype_bytes(dtype, elements) bytes. A NaN or
+// infinity in `source` is kInvalidArgument.
 Status quantize(DType dtype, const float* source, std::byte* target, int64_t elements);
 
 // Scalars, exact in both directions (round to nearest even).

@@ -1,5 +1,5 @@
-// Chat templates: a model's own Jinja text turns messages into a prompt. Rendering is minijinja (text/ffi) with Python's
-// behaviour where Hugging Face templates rely on it. Bounded in time, output, recursion. Thread-safe.
+// Chat templates: a model's own Jinja text turns messages into a prompt. Rendering is minijinja (text/ffi) with
+// Python's behaviour where Hugging Face templates rely on it. Bounded in time, output, recursion. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@
 namespace quern {
 
 struct TemplateInput {
-  Json messages;                       // array
-  Json tools;                          // array or null
-  Json documents;                      // array or null
+  Json messages;   // array
+  Json tools;      // array or null
+  Json documents;  // array or null
   bool add_generation_prompt = true;
   bool continue_final_message = false;
-  Json kwargs = Json::object();        // further variables: enable_thinking, …
+  Json kwargs = Json::object();  // further variables: enable_thinking, …
   std::vector<std::pair<std::string, std::string>> special_tokens;
-  std::optional<std::string> now;      // ISO 8601; fixes the clock of strftime_now
+  std::optional<std::string> now;  // ISO 8601; fixes the clock of strftime_now
 };
 struct TemplateOutput {
   std::string text;
   std::vector<std::pair<int64_t, int64_t>> assistant_spans;  // {% generation %}: [start, end) in code points
 };
 struct TemplateLimits {
-  uint64_t fuel_max = 50'000'000;      // interpreter steps
+  uint64_t fuel_max = 50'000'000;  // interpreter steps
   size_t output_bytes_max = 16u << 20;
   size_t recursion_max = 100;
 };
@@ -40,7 +40,8 @@ class ChatTemplate {
   // kInvalidFile: the text does not parse (one line, with the template's line number).
   static Result<std::unique_ptr<ChatTemplate>> create(std::string_view text, const TemplateLimits& limits = {});
   virtual ~ChatTemplate() = default;
-  // kInvalidArgument: raise_exception (its message alone), an attribute of an undefined value; kResourceExhausted: a limit.
+  // kInvalidArgument: raise_exception (its message alone), an attribute of an undefined value; kResourceExhausted: a
+  // limit.
   virtual Result<TemplateOutput> render(const TemplateInput& input) const = 0;
 };
 

@@ -21,7 +21,8 @@ namespace quern {
 using TokenId = int32_t;
 
 struct EncodeOptions {
-  bool add_special = true;     // whatever the model's post-processor adds: BOS, EOS, [CLS] …; never doubled when the text begins with it
+  bool add_special =
+      true;  // whatever the model's post-processor adds: BOS, EOS, [CLS] …; never doubled when the text begins with it
   bool parse_special = false;  // text that looks like a special token becomes that token
 };
 struct Encoding {
@@ -42,16 +43,17 @@ class Tokenizer {
   // Whole decoding, as the library does it. kInvalidArgument for an id outside the vocabulary.
   virtual Result<std::string> decode(std::span<const TokenId> ids, bool skip_special) const = 0;
 
-  virtual int32_t vocab_size() const = 0;                       // ids are below this
-  virtual std::string piece(TokenId id) const = 0;              // the token as the vocabulary writes it; "" when there is none
-  virtual std::string token_bytes(TokenId id) const = 0;        // the bytes it stands for in running text (rule 1 of tests/golden/tokenizers)
+  virtual int32_t vocab_size() const = 0;           // ids are below this
+  virtual std::string piece(TokenId id) const = 0;  // the token as the vocabulary writes it; "" when there is none
+  virtual std::string token_bytes(
+      TokenId id) const = 0;  // the bytes it stands for in running text (rule 1 of tests/golden/tokenizers)
   virtual bool is_special(TokenId id) const = 0;
   virtual std::optional<TokenId> token_id(std::string_view piece) const = 0;
-  virtual bool strips_leading_space() const = 0;                // its decoder drops one space at the start of a text
+  virtual bool strips_leading_space() const = 0;  // its decoder drops one space at the start of a text
   virtual bool adds_bos() const = 0;
 
   virtual std::optional<TokenId> bos_id() const = 0;
-  virtual std::vector<TokenId> eos_ids() const = 0;             // eos, eot, eom as the file names them
+  virtual std::vector<TokenId> eos_ids() const = 0;  // eos, eot, eom as the file names them
   // bos_token, eos_token, pad_token, unk_token …: the variables templates see.
   virtual const std::vector<std::pair<std::string, std::string>>& special_tokens() const = 0;
 };

@@ -19,19 +19,19 @@ struct GgufArray {
   uint32_t element_type = 0;  // GGUF value type number, 0..12
   std::variant<std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
                std::vector<GgufArray>>
-      items;                  // u8..u64 and bool → uint64_t; i8..i64 → int64_t; f32, f64 → double
+      items;  // u8..u64 and bool → uint64_t; i8..i64 → int64_t; f32, f64 → double
   size_t size() const;
 };
 struct GgufValue {
-  uint32_t type = 0;          // GGUF value type number, 0..12
+  uint32_t type = 0;  // GGUF value type number, 0..12
   std::variant<uint64_t, int64_t, double, bool, std::string, GgufArray> value;
 };
 
 class GgufMetadata {
  public:
   const std::vector<std::pair<std::string, GgufValue>>& pairs() const { return pairs_; }
-  void set(std::string key, GgufValue value);             // replaces an existing key
-  const GgufValue* find(std::string_view key) const;      // nullptr when absent
+  void set(std::string key, GgufValue value);         // replaces an existing key
+  const GgufValue* find(std::string_view key) const;  // nullptr when absent
 
   // Typed look-ups: kNotFound when absent, kInvalidFile (naming the key) when of another kind or out of range.
   // Integers of any width and sign convert when the value fits; integers convert to double.
@@ -39,7 +39,7 @@ class GgufMetadata {
   Result<double> get_float(std::string_view key) const;
   Result<bool> get_bool(std::string_view key) const;
   Result<std::string> get_string(std::string_view key) const;
-  Result<std::vector<int64_t>> get_ints(std::string_view key) const;       // a scalar counts as an array of one
+  Result<std::vector<int64_t>> get_ints(std::string_view key) const;  // a scalar counts as an array of one
   Result<std::vector<double>> get_floats(std::string_view key) const;
   Result<const std::vector<std::string>*> get_strings(std::string_view key) const;  // view into the metadata
 

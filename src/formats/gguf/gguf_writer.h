@@ -10,7 +10,8 @@
 
 namespace quern {
 
-// Writes to `path` + ".part" and renames, so that a reader never sees half a file. Tensors are written in the given order.
+// Writes to `path` + ".part" and renames, so that a reader never sees half a file. Tensors are written in the given
+// order.
 Status write_gguf(const std::filesystem::path& path, const GgufMetadata& metadata, std::span<const TensorView> tensors);
 
 }  // namespace quern
