@@ -1,0 +1,25 @@
+// Device memory of devices that share the host's memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/device.h"
+
+namespace quern {
+
+struct FreeAligned {
+  void operator()(void* p) const;
+};
+template <class T>
+using AlignedArray = std::unique_ptr<T[], FreeAligned>;
+
+// `bytes` zeroed bytes at a 64-byte boundary, readable as whole 64-byte lines. Errors: kResourceExhausted, also for a
+// count that no address space holds.
+Result<AlignedArray<std::byte>> allocate_bytes(size_t bytes);
+Result<std::unique_ptr<Buffer>> allocate_host_buffer(int64_t elements);
+
+// The checks every device makes before it builds a storage. Errors: kResourceExhausted.
+Status check_kv_request(std::span<const KvLayerSpec> layers, int32_t num_blocks);
+
+}  // namespace quern
