@@ -24,14 +24,16 @@ namespace quern {
 
 struct EngineOptions {
   std::filesystem::path model_path;      // a .gguf file, split part 1, or a Hugging Face folder
+  std::string device = "auto";           // auto | cpu | reference
   std::string precision = "fast";        // "fast" | "exact"
   std::string kv_cache_dtype = "auto";   // auto | f32 | f16 | bf16 | q8_0; auto: f16, or f32 when precision is exact
   int32_t num_threads = 0;               // 0: physical cores this process may use
   int32_t max_model_len = 0;             // 0: the model's context length, or less when memory does not allow it
   int32_t max_num_batched_tokens = 512;  // token budget of a step
   int32_t max_num_seqs = 16;
-  int32_t max_waiting = 256;   // requests in the queue; one more is refused (kResourceExhausted)
-  int64_t kv_cache_bytes = 0;  // 0: enough for one sequence of max_model_len, at most a quarter of free memory
+  int32_t max_waiting = 256;          // requests in the queue; one more is refused (kResourceExhausted)
+  int64_t kv_cache_bytes = 0;         // 0: enough for one sequence of max_model_len, at most a quarter of free memory
+  bool enable_prefix_caching = true;  // blocks of finished requests serve later ones that begin with the same tokens
 };
 
 struct SamplingOptions {  // as SamplingParams of vLLM

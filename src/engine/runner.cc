@@ -1,0 +1,100 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace quern {
+
+namespace {
+
+// A step of this many tokens is beyond any use and bounds the scratch a typing error can ask for.
+constexpr int32_t kBatchedTokensMax = 1 << 16;
+constexpr int32_t kNumSeqsMax = 4096;
+constexpr int32_t kThreadsMax = 1024;
+
+Status check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return {};
+  return invalid_argument(fmt::format("{}: {} is not between {} and {}", name, value, low, high));
+}
+
+}  // namespace
+
+Result<Precision> parse_precision(std::string_view text) {
+  if (text == "fast") return Precision::kFast;
+  if (text == "exact") return Precision::kExact;
+  return invalid_argument(fmt::format("precision: '{}' is not one of fast, exact", text));
+}
+
+Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text) {
+  if (text == "auto") return std::optional<KvDType>{};
+  if (text == "f32") return KvDType::kF32;
+  if (text == "f16") return KvDType::kF16;
+  if (text == "bf16") return KvDType::kBF16;
+  if (text == "q8_0") return KvDType::kQ8_0;
+  return invalid_argument(fmt::format("kv_cache_dtype: '{}' is not one of auto, f32, f16, bf16, q8_0", text));
+}
+
+Result<RunnerOptions> runner_options(const EngineOptions& options) {
+  RunnerOptions result;
+  result.device = options.device;
+  QUERN_ASSIGN(result.precision, parse_precision(options.precision));
+  QUERN_ASSIGN(result.kv_dtype, parse_kv_dtype(options.kv_cache_dtype));
+  QUERN_TRY(check_range("num_threads", options.num_threads, 0, kThreadsMax));
+  QUERN_TRY(check_range("max_num_batched_tokens", options.max_num_batched_tokens, 1, kBatchedTokensMax));
+  QUERN_TRY(check_range("max_num_seqs", options.max_num_seqs, 1, kNumSeqsMax));
+  result.num_threads = options.num_threads;
+  result.max_num_batched_tokens = options.max_num_batched_tokens;
+  result.max_logits_rows = std::min(options.max_num_seqs, options.max_num_batched_tokens);
+  return result;
+}
+
+Runner::Runner(std::unique_ptr<ModelSource> source, std::unique_ptr<Device> device, std::unique_ptr<DecoderModel> model,
+               const RunnerOptions& options)
+    : options_(options), source_(std::move(source)), device_(std::move(device)), model_(std::move(model)) {}
+
+Result<std::unique_ptr<Runner>> Runner::create(std::unique_ptr<Device> device, std::unique_ptr<DecoderModel> model,
+                                               const RunnerOptions& options) {
+  std::unique_ptr<Runner> runner(new Runner(nullptr, std::move(device), std::move(model), options));
+  QUERN_TRY(runner->prepare());
+  return runner;
+}
+
+Status Runner::prepare() {
+  const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
+  const KvDType dtype = options_.kv_dtype.value_or(automatic);
+  kv_layers_ = model_->kv_layers(dtype, dtype);
+  QUERN_TRY(model_->reserve(options_.max_num_batched_tokens, options_.max_logits_rows));
+  logits_.resize(static_cast<size_t>(options_.max_logits_rows) * config().vocab_size);
+  return {};
+}
+
+int64_t Runner::kv_block_bytes() const {
+  int64_t bytes = 0;
+  for (const KvLayerSpec& layer : kv_layers_) bytes += static_cast<int64_t>(kv_bytes_per_token(layer)) * kKvBlockSize;
+  return bytes;
+}
+
+Status Runner::allocate_kv(int32_t num_blocks) {
+  QUERN_CHECK(num_blocks > 0);
+  kv_.reset();
+  QUERN_ASSIGN(kv_, device_->allocate_kv(kv_layers_, num_blocks));
+  return {};
+}
+
+void Runner::copy_kv_block(int32_t source, int32_t target) {
+  device_->copy_kv_block(*kv_, source, target);
+}
+
+Result<std::span<float>> Runner::run(const Batch& batch, const HiddenTap* tap) {
+  QUERN_CHECK(kv_ != nullptr);
+  QUERN_CHECK(!batch.ids.empty() && batch.ids.size() == batch.slots.size());
+  QUERN_CHECK(batch.ids.size() <= static_cast<size_t>(options_.max_num_batched_tokens));
+  QUERN_CHECK(batch.logits_rows.size() <= static_cast<size_t>(options_.max_logits_rows));
+  std::span<float> logits(logits_.data(), batch.logits_rows.size() * config().vocab_size);
+  QUERN_TRY(model_->forward(batch, *kv_, logits, tap));
+  return logits;
+}
+
+}  // namespace quern

@@ -1,0 +1,15 @@
+#include "base/status.h"
+#include "engine/device_choice.h"
+#include "engine/runner.h"
+
+namespace quern {
+
+Result<std::unique_ptr<Runner>> Runner::create(std::unique_ptr<ModelSource> source, const RunnerOptions& options) {
+  QUERN_ASSIGN(auto device, make_device(options.device, options.num_threads));
+  QUERN_ASSIGN(auto model, load_decoder(*source, *device, options.precision));
+  std::unique_ptr<Runner> runner(new Runner(std::move(source), std::move(device), std::move(model), options));
+  QUERN_TRY(runner->prepare());
+  return runner;
+}
+
+}  // namespace quern
