@@ -26,7 +26,8 @@ struct PrefixKey {
   uint64_t high = 0;
   bool operator==(const PrefixKey&) const = default;
 };
-// Chained 128-bit hash (XXH3). `salt` covers adapter identity and scale, cache salt, media digest, rope regime.
+// Chained 128-bit hash (XXH3). `salt` covers adapter identity and scale, cache salt, media digest, rope regime. XXH3 is
+// no cryptographic hash: where strangers share a pool, put a secret of the process into the salt.
 PrefixKey prefix_key(const PrefixKey& parent, std::span<const int32_t> tokens, uint64_t salt);
 
 class BlockPool {
@@ -47,6 +48,8 @@ class BlockPool {
   virtual void publish(BlockId block, const PrefixKey& key, std::span<const int32_t> tokens) = 0;
   // The block with this key and exactly these tokens, with one more reference; nullopt when there is none.
   virtual std::optional<BlockId> try_find(const PrefixKey& key, std::span<const int32_t> tokens) = 0;
+  // The same without taking a reference and without making the block more recently used: for planning.
+  virtual std::optional<BlockId> peek(const PrefixKey& key, std::span<const int32_t> tokens) const = 0;
 
   virtual int32_t num_blocks() const = 0;
   virtual int32_t num_free() const = 0;

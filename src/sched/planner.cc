@@ -1,0 +1,147 @@
+#include "sched/planner.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace quern {
+namespace {
+
+// A gap this small is a decode, or a few speculated tokens to verify, not a prompt.
+constexpr int32_t kShortGapMax = 8;
+
+int32_t gap(const PlannerSequence& sequence) {
+  return sequence.target - sequence.computed;
+}
+bool is_short(const PlannerSequence& sequence) {
+  return gap(sequence) <= kShortGapMax;
+}
+
+int32_t exclusive_blocks(const PlannerSequence& sequence) {
+  return sequence.exclusive_blocks < 0 ? sequence.blocks : sequence.exclusive_blocks;
+}
+
+bool less_important(const PlannerSequence& a, const PlannerSequence& b) {
+  return std::tie(a.priority, a.arrival, a.id) > std::tie(b.priority, b.arrival, b.id);
+}
+
+class Planner {
+ public:
+  Planner(const PlannerOptions& options, std::span<const PlannerSequence> running,
+          std::span<const PlannerSequence> waiting, int32_t free_blocks, int32_t block_size)
+      : options_(options),
+        running_(running),
+        waiting_(waiting),
+        free_blocks_(free_blocks),
+        block_size_(block_size),
+        budget_(options.max_num_batched_tokens),
+        chunks_(running.size()),
+        preempted_(running.size(), false) {
+    QUERN_CHECK(options.max_num_batched_tokens > 0 && options.max_num_seqs > 0 && block_size > 0 && free_blocks >= 0);
+    for (const auto sequences : {running, waiting}) {
+      for (const PlannerSequence& sequence : sequences) {
+        QUERN_CHECK(sequence.computed >= 0 && gap(sequence) > 0 && sequence.blocks >= 0);
+      }
+    }
+  }
+
+  Plan plan() {
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (is_short(running_[i])) give_running(i);
+    }
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (!is_short(running_[i])) give_running(i);
+    }
+    Plan plan;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (preempted_[i]) plan.preempted.push_back(running_[i].id);
+      if (chunks_[i].tokens > 0) plan.chunks.push_back(chunks_[i]);
+    }
+    if (plan.preempted.empty()) admit(plan);
+    for (const PlannedChunk& chunk : plan.chunks) plan.total_tokens += chunk.tokens;
+    return plan;
+  }
+
+ private:
+  int32_t blocks_for(int32_t tokens) const { return tokens / block_size_ + (tokens % block_size_ != 0); }
+  int32_t new_blocks(const PlannerSequence& sequence, int32_t tokens) const {
+    return std::max(0, blocks_for(sequence.computed + tokens) - sequence.blocks);
+  }
+
+  // The most tokens of the gap that budget, long-prefill limit and `blocks` allow.
+  PlannedChunk largest_chunk(const PlannerSequence& sequence, int32_t blocks) const {
+    int32_t tokens = std::min(gap(sequence), budget_);
+    const int32_t limit = options_.long_prefill_tokens_max;
+    if (running_.size() + waiting_.size() > 1 && limit > 0 && gap(sequence) > limit) tokens = std::min(tokens, limit);
+    const int64_t capacity = (static_cast<int64_t>(sequence.blocks) + blocks) * block_size_;
+    tokens = static_cast<int32_t>(std::clamp<int64_t>(capacity - sequence.computed, 0, tokens));
+    return {.id = sequence.id, .tokens = tokens, .new_blocks = new_blocks(sequence, tokens)};
+  }
+
+  void give_running(size_t i) {
+    if (preempted_[i] || budget_ == 0) return;
+    while (new_blocks(running_[i], 1) > free_blocks_) {
+      if (!preempt_for(i)) return;
+    }
+    chunks_[i] = largest_chunk(running_[i], free_blocks_);
+    take(chunks_[i]);
+  }
+
+  void take(const PlannedChunk& chunk) {
+    budget_ -= chunk.tokens;
+    free_blocks_ -= chunk.new_blocks;
+  }
+
+  bool preempt_for(size_t needy) {
+    size_t victim = needy;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (!preempted_[i] && less_important(running_[i], running_[victim])) victim = i;
+    }
+    if (victim == needy) return false;
+    preempted_[victim] = true;
+    budget_ += chunks_[victim].tokens;
+    free_blocks_ += chunks_[victim].new_blocks + exclusive_blocks(running_[victim]);
+    chunks_[victim] = {};
+    return true;
+  }
+
+  void admit(Plan& plan) {
+    int64_t reserved = 0;  // blocks that admitted sequences still lack for the tokens known, and one to spare for each
+    for (size_t i = 0; i < running_.size(); ++i) {
+      reserved += new_blocks(running_[i], gap(running_[i])) - chunks_[i].new_blocks + 1;
+    }
+    int32_t num_running = static_cast<int32_t>(running_.size());
+    for (const PlannerSequence& sequence : waiting_) {
+      if (budget_ == 0 || num_running >= options_.max_num_seqs) return;
+      const int32_t blocks = free_blocks_ - exclusive_blocks(sequence);
+      const int32_t lacking = new_blocks(sequence, gap(sequence));
+      if (num_running > 0 && lacking + reserved > blocks) return;
+      const PlannedChunk chunk = largest_chunk(sequence, std::max(blocks, 0));
+      if (blocks < 0 || chunk.tokens == 0) return;
+      free_blocks_ = blocks;
+      take(chunk);
+      reserved += lacking - chunk.new_blocks + 1;
+      plan.chunks.push_back(chunk);
+      ++num_running;
+    }
+  }
+
+  const PlannerOptions& options_;
+  std::span<const PlannerSequence> running_;
+  std::span<const PlannerSequence> waiting_;
+  int32_t free_blocks_;
+  const int32_t block_size_;
+  int32_t budget_;
+  std::vector<PlannedChunk> chunks_;  // of running_[i]; tokens 0: none
+  std::vector<bool> preempted_;
+};
+
+}  // namespace
+
+Plan make_plan(const PlannerOptions& options, std::span<const PlannerSequence> running,
+               std::span<const PlannerSequence> waiting, int32_t free_blocks, int32_t block_size) {
+  return Planner(options, running, waiting, free_blocks, block_size).plan();
+}
+
+}  // namespace quern

@@ -1,0 +1,143 @@
+#include "sched/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace quern {
+namespace {
+
+constexpr int32_t kBlock = 4;
+
+PlannerSequence sequence(int64_t id, int32_t computed, int32_t target, int32_t blocks) {
+  return {.id = id, .computed = computed, .target = target, .blocks = blocks, .arrival = id};
+}
+PlannerSequence decoding(int64_t id, int32_t computed) {
+  return sequence(id, computed, computed + 1, (computed + kBlock - 1) / kBlock);
+}
+std::map<int64_t, int32_t> tokens_of(const Plan& plan) {
+  std::map<int64_t, int32_t> tokens;
+  int32_t total = 0;
+  for (const PlannedChunk& chunk : plan.chunks) {
+    EXPECT_GE(chunk.tokens, 1);
+    EXPECT_TRUE(tokens.emplace(chunk.id, chunk.tokens).second);
+    total += chunk.tokens;
+  }
+  EXPECT_EQ(total, plan.total_tokens);
+  return tokens;
+}
+using Tokens = std::map<int64_t, int32_t>;
+
+TEST(Planner, NothingToDo) {
+  const Plan plan = make_plan({}, {}, {}, 10, kBlock);
+  EXPECT_TRUE(plan.chunks.empty());
+  EXPECT_TRUE(plan.preempted.empty());
+  EXPECT_EQ(plan.total_tokens, 0);
+}
+
+TEST(Planner, DecodesGetTheirTokenBeforeAnEarlierLongPrompt) {
+  const std::vector running{sequence(1, 0, 100, 0), decoding(2, 5), decoding(3, 8)};
+  const Plan plan = make_plan({.max_num_batched_tokens = 16}, running, {}, 100, kBlock);
+  EXPECT_EQ(tokens_of(plan), (Tokens{{1, 14}, {2, 1}, {3, 1}}));
+  ASSERT_EQ(plan.chunks.size(), 3u);
+  EXPECT_EQ(plan.chunks[0].id, 1) << "running order is kept";
+  EXPECT_EQ(plan.chunks[0].new_blocks, 4);
+  EXPECT_EQ(plan.chunks[1].new_blocks, 0);
+  EXPECT_EQ(plan.chunks[2].new_blocks, 1);
+}
+
+TEST(Planner, LongPrefillLimitLeavesRoomForOthers) {
+  const PlannerOptions options{.max_num_batched_tokens = 32, .long_prefill_tokens_max = 8};
+  const std::vector running{sequence(1, 0, 100, 0), sequence(2, 0, 100, 0), decoding(3, 5)};
+  EXPECT_EQ(tokens_of(make_plan(options, running, {}, 100, kBlock)), (Tokens{{1, 8}, {2, 8}, {3, 1}}));
+  const std::vector alone{sequence(1, 0, 100, 0)};
+  EXPECT_EQ(tokens_of(make_plan(options, alone, {}, 100, kBlock)), (Tokens{{1, 32}}));
+}
+
+TEST(Planner, AdmitsInOrderWhileBudgetSeatsAndBlocksAllow) {
+  const std::vector waiting{sequence(1, 0, 10, 0), sequence(2, 0, 10, 0), sequence(3, 0, 4, 0)};
+  EXPECT_EQ(tokens_of(make_plan({.max_num_batched_tokens = 15}, {}, waiting, 100, kBlock)), (Tokens{{1, 10}, {2, 5}}));
+  EXPECT_EQ(tokens_of(make_plan({.max_num_seqs = 2}, {}, waiting, 100, kBlock)), (Tokens{{1, 10}, {2, 10}}));
+  // 3 blocks each and one to spare for those before: the second needs 4 of the 3 left, and nobody overtakes it.
+  EXPECT_EQ(tokens_of(make_plan({}, {}, waiting, 6, kBlock)), (Tokens{{1, 10}}));
+  EXPECT_EQ(tokens_of(make_plan({}, {}, waiting, 7, kBlock)), (Tokens{{1, 10}, {2, 10}}));
+}
+
+TEST(Planner, AdmissionCountsWhatRunningPromptsStillLack) {
+  const std::vector running{sequence(1, 0, 40, 0)};
+  const std::vector waiting{sequence(2, 0, 4, 0)};
+  const PlannerOptions options{.max_num_batched_tokens = 20, .long_prefill_tokens_max = 8};
+  EXPECT_EQ(tokens_of(make_plan(options, running, waiting, 11, kBlock)), (Tokens{{1, 8}}));
+  EXPECT_EQ(tokens_of(make_plan(options, running, waiting, 12, kBlock)), (Tokens{{1, 8}, {2, 4}}));
+}
+
+TEST(Planner, PrefixHitTakesCachedBlocksOutOfTheFreeOnes) {
+  PlannerSequence hit = sequence(1, 8, 12, 2);
+  EXPECT_EQ(tokens_of(make_plan({}, {}, std::vector{hit}, 3, kBlock)), (Tokens{{1, 4}}));
+  EXPECT_EQ(tokens_of(make_plan({}, {}, std::vector{hit}, 2, kBlock)), Tokens{});
+  hit.exclusive_blocks = 0;  // somebody else holds them
+  const Plan plan = make_plan({}, {}, std::vector{hit}, 1, kBlock);
+  EXPECT_EQ(tokens_of(plan), (Tokens{{1, 4}}));
+  EXPECT_EQ(plan.chunks[0].new_blocks, 1);
+}
+
+TEST(Planner, PreemptsTheLatestWhenARunningSequenceHasNoBlock) {
+  const std::vector running{decoding(1, 8), decoding(2, 6), decoding(3, 7)};
+  const std::vector waiting{sequence(9, 0, 1, 0)};
+  const Plan plan = make_plan({}, running, waiting, 0, kBlock);
+  EXPECT_EQ(plan.preempted, std::vector<int64_t>{3});
+  EXPECT_EQ(tokens_of(plan), (Tokens{{1, 1}, {2, 1}})) << "and nothing is admitted";
+}
+
+TEST(Planner, PreemptsByPriorityBeforeArrival) {
+  std::vector running{decoding(1, 6), decoding(2, 8), decoding(3, 6)};
+  running[0].priority = 5;
+  const Plan plan = make_plan({}, running, {}, 0, kBlock);
+  EXPECT_EQ(plan.preempted, std::vector<int64_t>{1});
+  EXPECT_EQ(tokens_of(plan), (Tokens{{2, 1}, {3, 1}})) << "the chunk already given to the victim is taken back";
+}
+
+TEST(Planner, TheLeastImportantWaitsInPlace) {
+  const std::vector running{decoding(1, 6), decoding(2, 8)};
+  const Plan plan = make_plan({}, running, {}, 0, kBlock);
+  EXPECT_TRUE(plan.preempted.empty());
+  EXPECT_EQ(tokens_of(plan), (Tokens{{1, 1}}));
+}
+
+TEST(Planner, NeverPreemptsTheOnlyOne) {
+  const Plan plan = make_plan({}, std::vector{decoding(1, 8)}, {}, 0, kBlock);
+  EXPECT_TRUE(plan.preempted.empty());
+  EXPECT_TRUE(plan.chunks.empty());
+}
+
+TEST(Planner, SharedBlocksAreNotCountedAsGivenBack) {
+  std::vector running{decoding(1, 8), decoding(2, 8), decoding(3, 8)};
+  for (auto& s : running) s.exclusive_blocks = 0;
+  const Plan plan = make_plan({}, running, {}, 0, kBlock);
+  EXPECT_EQ(plan.preempted, (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(plan.chunks.empty()) << "the true number of free blocks is known in the next step";
+}
+
+TEST(Planner, PromptTakesTheBlocksThereAreBeforePreempting) {
+  const std::vector running{sequence(1, 0, 40, 0), decoding(2, 5)};
+  const Plan plan = make_plan({}, running, {}, 3, kBlock);
+  EXPECT_EQ(tokens_of(plan), (Tokens{{1, 12}, {2, 1}}));
+  EXPECT_TRUE(plan.preempted.empty());
+}
+
+TEST(Planner, MoreDecodesThanBudgetGoInOrder) {
+  const std::vector running{decoding(1, 5), decoding(2, 5), decoding(3, 5)};
+  EXPECT_EQ(tokens_of(make_plan({.max_num_batched_tokens = 2}, running, {}, 9, kBlock)), (Tokens{{1, 1}, {2, 1}}));
+}
+
+TEST(Planner, IsPure) {
+  const std::vector running{sequence(1, 3, 90, 1), decoding(2, 8), decoding(3, 6)};
+  const std::vector waiting{sequence(4, 0, 10, 0)};
+  const Plan a = make_plan({}, running, waiting, 7, kBlock);
+  const Plan b = make_plan({}, running, waiting, 7, kBlock);
+  EXPECT_EQ(tokens_of(a), tokens_of(b));
+  EXPECT_EQ(a.preempted, b.preempted);
+}
+
+}  // namespace
+}  // namespace quern
