@@ -66,7 +66,7 @@ struct DTypeInfo {
 const DTypeInfo& dtype_info(DType dtype);
 std::optional<DType> dtype_from_gguf(uint32_t gguf_id);
 std::optional<DType> dtype_from_safetensors(std::string_view name);
-std::optional<DType> dtype_from_name(std::string_view name);
+std::optional<DType> dtype_from_name(std::string_view name);  // upper or lower case
 
 inline bool is_quantized(DType dtype) {
   return dtype_info(dtype).block_elements > 1;

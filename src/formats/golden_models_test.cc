@@ -1,0 +1,100 @@
+// The golden checkpoints open, whole, split and sharded, and hold the same names.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "formats/gguf/gguf_file.h"
+#include "formats/hf_folder.h"
+#include "formats/safetensors/safetensors_file.h"
+
+namespace quern {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kGolden = fs::path(QUERN_TEST_DATA) / "golden";
+
+TEST(GoldenGguf, SplitSetHoldsTheWholeFilesTensors) {
+  const auto whole = GgufFile::open(kGolden / "gguf" / "llama-f32.gguf");
+  const auto split = GgufFile::open(kGolden / "gguf" / "llama-split-f32-00001-of-00002.gguf");
+  ASSERT_TRUE(whole) << whole.error().message;
+  ASSERT_TRUE(split) << split.error().message;
+  EXPECT_EQ((*whole)->num_parts(), 1u);
+  EXPECT_EQ((*split)->num_parts(), 2u);
+  ASSERT_EQ((*whole)->tensors().size(), (*split)->tensors().size());
+  for (const TensorView& tensor : (*whole)->tensors()) {
+    const TensorView* same = (*split)->find(tensor.name);
+    ASSERT_NE(same, nullptr) << tensor.name;
+    EXPECT_EQ(same->shape, tensor.shape);
+    EXPECT_TRUE(std::ranges::equal(same->bytes, tensor.bytes)) << tensor.name;
+  }
+}
+
+TEST(GoldenGguf, SecondPartOfASplitSetIsRefused) {
+  const auto split = GgufFile::open(kGolden / "gguf" / "llama-split-f32-00002-of-00002.gguf");
+  ASSERT_FALSE(split);
+  EXPECT_EQ(split.error().code, ErrorCode::kInvalidFile);
+  EXPECT_NE(split.error().message.find("part 2 of 2; open part 1"), std::string::npos) << split.error().message;
+}
+
+TEST(GoldenGguf, EveryFileOpensAndHasAnArchitecture) {
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(kGolden / "gguf")) {
+    if (entry.path().extension() != ".gguf" || entry.path().string().find("00002-of") != std::string::npos) continue;
+    const auto file = GgufFile::open(entry.path());
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_FALSE((*file)->tensors().empty());
+    EXPECT_TRUE((*file)->metadata().get_string("general.architecture")) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 15);
+}
+
+TEST(GoldenFolders, EveryCheckpointOpens) {
+  int folders = 0;
+  for (const auto& entry : fs::directory_iterator(kGolden / "models")) {
+    if (!entry.is_directory()) continue;
+    const auto folder = open_hf_folder(entry.path());
+    ASSERT_TRUE(folder) << folder.error().message;
+    EXPECT_TRUE(folder->config.contains("model_type")) << entry.path();
+    const auto weights = SafetensorsFile::open(entry.path());
+    ASSERT_TRUE(weights) << weights.error().message;
+    EXPECT_FALSE((*weights)->tensors().empty());
+    ++folders;
+  }
+  EXPECT_GE(folders, 15);
+}
+
+TEST(GoldenFolders, ShardsOfAnIndexAreOneFile) {
+  const auto weights = SafetensorsFile::open(kGolden / "models" / "mixtral");
+  ASSERT_TRUE(weights) << weights.error().message;
+  EXPECT_NE((*weights)->find("model.embed_tokens.weight"), nullptr);
+  EXPECT_NE((*weights)->find("lm_head.weight"), nullptr);
+  EXPECT_EQ((*weights)->metadata().at("format"), "pt");
+}
+
+TEST(GoldenFolders, SentenceTransformersFilesAreRead) {
+  const auto folder = open_hf_folder(kGolden / "models" / "bert");
+  ASSERT_TRUE(folder) << folder.error().message;
+  EXPECT_TRUE(folder->modules.is_array());
+  EXPECT_TRUE(folder->pooling.is_object());
+  EXPECT_TRUE(folder->generation_config.is_null());
+  ASSERT_TRUE(folder->tokenizer_json);
+  EXPECT_TRUE(fs::exists(*folder->tokenizer_json));
+}
+
+TEST(GoldenFolders, ChatTemplateComesFromTheTokenizerConfig) {
+  const auto folder = open_hf_folder(kGolden / "models" / "llama");
+  ASSERT_TRUE(folder) << folder.error().message;
+  ASSERT_TRUE(folder->chat_template);
+  EXPECT_NE(folder->chat_template->find("{%"), std::string::npos);
+}
+
+TEST(GoldenFolders, FolderWithoutConfigIsNotFound) {
+  const auto folder = open_hf_folder(kGolden / "gguf");
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace quern
