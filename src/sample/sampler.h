@@ -16,8 +16,8 @@ namespace quern {
 // Names, defaults and meaning as vLLM and llama.cpp have them; order of application: logit_bias, penalties,
 // temperature, top_k, typical_p, top_p, min_p, draw.
 struct SamplingParams {
-  float temperature = 1.0f;  // 0: greedy
-  int32_t top_k = 0;         // <= 0: off
+  float temperature = 1.0f;  // 0: greedy; so is anything below 1e-5, as in vLLM
+  int32_t top_k = 0;         // 0 or -1: off
   float top_p = 1.0f;
   float min_p = 0.0f;
   float typical_p = 1.0f;
@@ -28,8 +28,8 @@ struct SamplingParams {
   uint64_t seed = 0;
 };
 
-// kInvalidArgument naming the field for a value outside its range (NaN and infinities always are) or an id >=
-// vocab_size.
+// kInvalidArgument naming the field for a value outside its range (NaN and infinities always are) or an id outside the
+// vocabulary.
 Status validate(const SamplingParams& params, int32_t vocab_size);
 
 struct SampledToken {
@@ -41,10 +41,12 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
   // `logits` [vocab] is scratch: it may be changed. `position` is the index of the token being drawn in the whole
-  // sequence. If every logit is NaN or -inf: kInternal.
+  // sequence. Of equal logits the lower id goes first. A NaN counts as -inf, +inf as the largest float; if every logit
+  // is NaN or -inf: kInternal.
   virtual Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt,
                                       std::span<const int32_t> output, int64_t position) = 0;
 };
+// The parameters must have passed validate(). One thread at a time per sampler.
 std::unique_ptr<Sampler> make_sampler(const SamplingParams& params, int32_t vocab_size);
 
 // The random number of (seed, position): uniform in [0, 1). Counter-based (Philox 4x32-10, Salmon et al. 2011).

@@ -14,8 +14,8 @@ namespace quern {
 struct PlannerOptions {
   int32_t max_num_batched_tokens = 512;  // token budget of a step
   int32_t max_num_seqs = 64;             // running sequences
-  int32_t long_prefill_tokens_max =
-      0;  // > 0: a gap larger than this gets at most this much of a step while others run or wait
+  // > 0: a gap larger than this gets at most this much of a step while others run or wait.
+  int32_t long_prefill_tokens_max = 0;
 };
 
 struct PlannerSequence {
@@ -42,17 +42,16 @@ struct Plan {
   int32_t total_tokens = 0;
 };
 
-// `running` in order of admission; `waiting` in order of service. free_blocks: blocks that can be acquired now.
-// Ids are unique. Rules, in this order:
+// `running` in order of admission; `waiting` in order of service. free_blocks: blocks that can be acquired now. Ids are
+// unique. Rules, in this order:
 //  1. Short gaps (decode, or a speculation to verify) of running sequences have their tokens set aside before any long
-//  gap
-//     gets the rest, in order. A long gap takes what fits in budget and blocks.
+//     gap gets the rest, in order. A long gap takes what fits in budget and blocks.
 //  2. A running sequence that cannot get one token's block preempts the least important running sequence (largest
 //     priority, then latest arrival) that is less important than itself, until the block is there. When it is the least
 //     important itself it gets nothing in this step and keeps its blocks: somebody more important moves on.
 //  3. Waiting sequences are admitted in order, none is overtaken, while budget, max_num_seqs and blocks allow: there
-//  must be
-//     blocks for all its known tokens, for those running sequences still lack, and one to spare for each of them.
+//  must
+//     be blocks for all its known tokens, for those running sequences still lack, and one to spare for each of them.
 //     Alone, a sequence is admitted if one token fits. Nothing is admitted in a step that preempts.
 // The most important sequence can take every other's blocks, so it always moves on if it fits the pool alone.
 Plan make_plan(const PlannerOptions& options, std::span<const PlannerSequence> running,
