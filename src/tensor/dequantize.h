@@ -23,5 +23,7 @@ float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);
 float bf16_to_f32(uint16_t bits);
 uint16_t f32_to_bf16(float value);
+float f8e4m3_to_f32(uint8_t bits);  // OCP E4M3: no infinity, 0x7f and 0xff are NaN
+float f8e5m2_to_f32(uint8_t bits);  // OCP E5M2: the upper half of a float16
 
 }  // namespace quern
