@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -52,6 +53,53 @@ TEST_P(GoldenQuants, DequantizesToTheSameBits) {
         << "element " << i << ": " << ours[i] << " instead of " << values_[i];
   }
 }
+
+// The last 32 blocks are what the reference quantiser made of `src`.
+class GoldenQuantizer : public GoldenQuants {
+ protected:
+  void SetUp() override {
+    GoldenQuants::SetUp();
+    ASSERT_NE(file_->find("src"), nullptr);
+    source_ = as_floats(*file_->find("src"));
+    reference_ = blocks_->bytes.last(*dtype_bytes(dtype_, source_.size()));
+    ours_.resize(reference_.size());
+    const Status status = quantize(dtype_, source_.data(), ours_.data(), static_cast<int64_t>(source_.size()));
+    ASSERT_TRUE(status) << status.error().message;
+  }
+
+  double squared_error(std::span<const std::byte> blocks) const {
+    std::vector<float> values(source_.size());
+    dequantize(dtype_, blocks.data(), values.data(), static_cast<int64_t>(values.size()));
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) sum += std::pow(static_cast<double>(values[i]) - source_[i], 2);
+    return sum;
+  }
+
+  std::vector<float> source_;
+  std::span<const std::byte> reference_;
+  std::vector<std::byte> ours_;
+};
+
+using GoldenQuantizerBytes = GoldenQuantizer;
+TEST_P(GoldenQuantizerBytes, AreTheReferences) {
+  const size_t block_bytes = static_cast<size_t>(dtype_info(dtype_).block_bytes);
+  for (size_t i = 0; i < ours_.size(); ++i)
+    ASSERT_EQ(ours_[i], reference_[i]) << "block " << i / block_bytes << " byte " << i % block_bytes;
+}
+
+using GoldenQuantizerError = GoldenQuantizer;
+TEST_P(GoldenQuantizerError, IsNotAboveTheReferences) {
+  const double ours = squared_error(ours_);
+  EXPECT_LE(ours, squared_error(reference_));
+  EXPECT_GT(ours, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GoldenQuantizerBytes,
+                         testing::Values("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0",
+                                         "MXFP4"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Types, GoldenQuantizerError, testing::Values("Q4_K", "Q5_K", "Q6_K"),
+                         [](const auto& info) { return info.param; });
 
 INSTANTIATE_TEST_SUITE_P(Types, GoldenQuants,
                          testing::Values("F16", "BF16", "Q1_0", "Q2_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K",

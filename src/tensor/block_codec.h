@@ -2,9 +2,14 @@
 // in the table of dtype.cc. Offsets in layouts are bytes, numbers little-endian, [n] repeats.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+
+#include "tensor/dequantize.h"
 
 namespace quern::blocks {
 
@@ -65,5 +70,38 @@ void dequantize_iq3_s(const uint8_t* block, float* target);
 void dequantize_iq4_xs(const uint8_t* block, float* target);
 void dequantize_tq1_0(const uint8_t* block, float* target);
 void dequantize_tq2_0(const uint8_t* block, float* target);
+
+// The inverse. `source` is finite. False when a scale is over the range of its field; the block is then unspecified.
+bool quantize_q4_0(const float* source, uint8_t* block);
+bool quantize_q4_1(const float* source, uint8_t* block);
+bool quantize_q5_0(const float* source, uint8_t* block);
+bool quantize_q5_1(const float* source, uint8_t* block);
+bool quantize_q8_0(const float* source, uint8_t* block);
+bool quantize_mxfp4(const float* source, uint8_t* block);
+bool quantize_tq1_0(const float* source, uint8_t* block);
+bool quantize_tq2_0(const float* source, uint8_t* block);
+bool quantize_q4_k(const float* source, uint8_t* block);
+bool quantize_q5_k(const float* source, uint8_t* block);
+bool quantize_q6_k(const float* source, uint8_t* block);
+
+// E2M1 of the OCP Microscaling Formats specification, doubled so that all are integers. Sign in the top bit.
+inline constexpr std::array<int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// Half of the E8M0 scale 2^(exponent - 127), to go with kTwiceE2M1. Subnormal for the smallest.
+inline float half_of_e8m0(uint8_t exponent) {
+  return std::ldexp(1.0f, exponent - 128);
+}
+
+// Stores `scale` as float16. False when it rounds to infinity.
+inline bool store_scale(float scale, uint8_t* to) {
+  const uint16_t bits = f32_to_f16(scale);
+  store_u16(bits, to);
+  return (bits & 0x7fffu) < 0x7c00u;
+}
+
+// 1 / scale, or 0 where that would not be finite: such a scale is zero in float16 anyway.
+inline float inverse_scale(float scale) {
+  return std::fabs(scale) < std::numeric_limits<float>::min() ? 0.0f : 1.0f / scale;
+}
 
 }  // namespace quern::blocks

@@ -9,14 +9,6 @@
 namespace quern::blocks {
 namespace {
 
-// E2M1 of the OCP Microscaling Formats specification, doubled so that all are integers. Sign in the top bit.
-constexpr std::array<int8_t, 16> kTwiceE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// Half of the E8M0 scale 2^(exponent - 127), to go with kTwiceE2M1. Subnormal for the two smallest.
-float half_of_e8m0(uint8_t exponent) {
-  return std::ldexp(1.0f, exponent - 128);
-}
-
 // Half of a scale in unsigned E4M3; the code that is NaN in E4M3 counts as zero, as in ggml.
 float half_of_ue4m3(uint8_t bits) {
   return bits == 0x7f ? 0.0f : 0.5f * f8e4m3_to_f32(bits);
