@@ -8,14 +8,11 @@
 namespace quern {
 namespace {
 
-// A gap this small is a decode, or a few speculated tokens to verify, not a prompt.
-constexpr int32_t kShortGapMax = 8;
-
 int32_t gap(const PlannerSequence& sequence) {
   return sequence.target - sequence.computed;
 }
-bool is_short(const PlannerSequence& sequence) {
-  return gap(sequence) <= kShortGapMax;
+bool decodes(const PlannerSequence& sequence) {
+  return gap(sequence) == 1;
 }
 
 int32_t exclusive_blocks(const PlannerSequence& sequence) {
@@ -48,10 +45,10 @@ class Planner {
 
   Plan plan() {
     for (size_t i = 0; i < running_.size(); ++i) {
-      if (is_short(running_[i])) give_running(i);
+      if (decodes(running_[i])) give_running(i);
     }
     for (size_t i = 0; i < running_.size(); ++i) {
-      if (!is_short(running_[i])) give_running(i);
+      if (!decodes(running_[i])) give_running(i);
     }
     Plan plan;
     for (size_t i = 0; i < running_.size(); ++i) {

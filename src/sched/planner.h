@@ -44,8 +44,9 @@ struct Plan {
 
 // `running` in order of admission; `waiting` in order of service. free_blocks: blocks that can be acquired now. Ids are
 // unique. Rules, in this order:
-//  1. Short gaps (decode, or a speculation to verify) of running sequences have their tokens set aside before any long
-//     gap gets the rest, in order. A long gap takes what fits in budget and blocks.
+//  1. Running sequences with a gap of one (decodes) get their token before any larger gap gets of the rest, both in
+//  order.
+//     A larger gap takes what fits in budget and blocks.
 //  2. A running sequence that cannot get one token's block preempts the least important running sequence (largest
 //     priority, then latest arrival) that is less important than itself, until the block is there. When it is the least
 //     important itself it gets nothing in this step and keeps its blocks: somebody more important moves on.
