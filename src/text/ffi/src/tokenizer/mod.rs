@@ -1,0 +1,147 @@
+//! A tokenizer: the library's parts, and what they lack for serving: special tokens matched or not per call, pieces that
+//! text may not become, the bytes a token stands for, no doubled start token.
+
+mod abi;
+mod build;
+mod file;
+mod frame;
+mod pieces;
+
+use tokenizers::{
+    AddedVocabulary, Decoder, DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, OffsetType, PreTokenizer,
+    PreTokenizerWrapper,
+};
+
+use crate::abi::Failure;
+use frame::{longest_first, Frames};
+use pieces::PieceStyle;
+
+type HiddenPieces = ahash::AHashMap<u32, String>;
+
+pub struct Tokenizer {
+    model: ModelWrapper,
+    normalizer: Option<NormalizerWrapper>,
+    pre_tokenizer: Option<PreTokenizerWrapper>,
+    decoder: Option<DecoderWrapper>,
+    frames: Frames,
+    /// Every added token matches in text.
+    added: AddedVocabulary,
+    /// Only added tokens that are not special match in text.
+    added_plain: AddedVocabulary,
+    /// Pieces the model does not know by their name because text may not become them.
+    hidden: HiddenPieces,
+    style: PieceStyle,
+    vocab_size: u32,
+}
+
+#[derive(Clone, Copy)]
+pub struct EncodeOptions {
+    pub add_special: bool,
+    pub parse_special: bool,
+    pub max_length: Option<usize>,
+}
+
+impl Tokenizer {
+    /// Ids and type ids.
+    pub fn encode(
+        &self,
+        text: &str,
+        pair: Option<&str>,
+        options: EncodeOptions,
+    ) -> Result<(Vec<u32>, Vec<u32>), Failure> {
+        let mut first = self.encode_text(text, options.parse_special)?;
+        let mut second = match pair {
+            Some(text) => self.encode_text(text, options.parse_special)?,
+            None => vec![],
+        };
+        let frame = self.frames.get(pair.is_some(), options.add_special);
+        let start = frame.start_token();
+        if start.is_some() && first.first().copied() == start && self.is_special(first[0]) {
+            first.remove(0);
+        }
+        if let Some(max_length) = options.max_length {
+            let Some(room) = max_length.checked_sub(frame.num_added()) else {
+                return Err(Failure::argument(format!(
+                    "max_length {max_length} has no room for the {} special tokens that are added",
+                    frame.num_added()
+                )));
+            };
+            let (first_len, second_len) = longest_first(first.len(), second.len(), room);
+            first.truncate(first_len);
+            second.truncate(second_len);
+        }
+        Ok(frame.apply(&first, &second))
+    }
+
+    fn encode_text(&self, text: &str, parse_special: bool) -> Result<Vec<u32>, Failure> {
+        let added = if parse_special { &self.added } else { &self.added_plain };
+        let mut pretokenized = added.extract_and_normalize(self.normalizer.as_ref(), text);
+        if let Some(pre_tokenizer) = &self.pre_tokenizer {
+            pre_tokenizer.pre_tokenize(&mut pretokenized).map_err(Failure::internal)?;
+        }
+        pretokenized.tokenize(|part| self.model.tokenize(part.get())).map_err(Failure::internal)?;
+        let encoding = pretokenized.into_encoding(None, 0, OffsetType::None).map_err(Failure::internal)?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, Failure> {
+        let mut pieces = Vec::with_capacity(ids.len());
+        for &id in ids {
+            if id >= self.vocab_size {
+                return Err(Failure::argument(format!(
+                    "token id {id} is outside the vocabulary of {}",
+                    self.vocab_size
+                )));
+            }
+            if skip_special && self.is_special(id) {
+                continue;
+            }
+            pieces.extend(self.added.simple_id_to_token(id).or_else(|| self.model_piece(id)));
+        }
+        match &self.decoder {
+            Some(decoder) => decoder.decode(pieces).map_err(Failure::internal),
+            None => Ok(pieces.join(" ")),
+        }
+    }
+
+    /// The token as the vocabulary writes it.
+    pub fn piece(&self, id: u32) -> Option<String> {
+        let added = self.added.get_added_tokens_decoder().get(&id);
+        added.map(|token| token.content.clone()).or_else(|| self.model_piece(id))
+    }
+
+    fn model_piece(&self, id: u32) -> Option<String> {
+        self.hidden.get(&id).cloned().or_else(|| self.model.id_to_token(id))
+    }
+
+    /// The bytes a token stands for in running text; an added token is its own text.
+    pub fn token_bytes(&self, id: u32) -> Vec<u8> {
+        if let Some(token) = self.added.get_added_tokens_decoder().get(&id) {
+            return token.content.clone().into_bytes();
+        }
+        self.model_piece(id).map_or_else(Vec::new, |piece| self.style.bytes(&piece))
+    }
+
+    pub fn token_id(&self, piece: &str) -> Option<u32> {
+        let hidden = || self.hidden.iter().find(|(_, hidden)| *hidden == piece).map(|(id, _)| *id);
+        self.added.token_to_id(piece, &self.model).or_else(hidden)
+    }
+
+    pub fn is_special(&self, id: u32) -> bool {
+        self.added.get_added_tokens_decoder().get(&id).is_some_and(|token| token.special)
+    }
+
+    pub fn vocab_size(&self) -> u32 {
+        self.vocab_size
+    }
+
+    pub fn strips_leading_space(&self) -> bool {
+        self.style.strips_leading_space
+    }
+
+    pub fn set_post_processor(&mut self, json: &[u8]) -> Result<(), Failure> {
+        let processor = serde_json::from_slice(json).map_err(Failure::file)?;
+        self.frames = Frames::of(Some(&processor))?;
+        Ok(())
+    }
+}
