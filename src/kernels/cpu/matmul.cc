@@ -4,8 +4,12 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "kernels/cpu/matmul_float.h"
+#include "kernels/cpu/matmul_plan.h"
+#include "kernels/cpu/matmul_quant.h"
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/pack_rows.h"
 #include "tensor/dequantize.h"
 
 namespace quern {
@@ -19,47 +23,34 @@ bool is_plain_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-// x · Wᵀ of one plane for one list of tokens, cut into tasks of row_chunk rows x token_tile tokens.
+// x · Wᵀ of one plane for one list of tokens.
 struct Product {
   const CpuWeight* weight = nullptr;
-  int64_t first_row = 0;  // of the plane, as source_row counts
+  int64_t plane = 0;
   const float* bias = nullptr;
   RowList x;
   RowList out;
   int64_t num_tokens = 0;
 
-  int64_t row_chunk = 0;
-  int64_t token_tile = 0;
+  int64_t first_tile = 0;  // packed weights: of the quantised x
+  MatmulPlan plan;
   int64_t tasks_end = 0;  // of all products up to this one
-  int64_t num_tasks() const { return ceil_div(weight->rows, row_chunk) * ceil_div(num_tokens, token_tile); }
 };
-
-// Work that is worth a hand-over between threads: about 30 µs of a core.
-constexpr int64_t kTaskMacs = 1 << 20;
-// x of one token tile stays in the level 2 cache while the rows of a chunk pass by.
-constexpr int64_t kTileBytes = 128 * 1024;
-
-void plan_float(Product& p, int32_t num_threads) {
-  const int64_t rows = p.weight->rows;
-  const int64_t cols = p.weight->cols;
-  p.token_tile = std::clamp<int64_t>(kTileBytes / 4 / cols / 3 * 3, 3, std::max<int64_t>(3, p.num_tokens));
-  const int64_t macs_per_row = cols * std::min(p.token_tile, p.num_tokens);
-  const int64_t rows_wanted = std::min(kTaskMacs / macs_per_row + 1, ceil_div(rows, 2 * num_threads));
-  p.row_chunk = ceil_div(std::max<int64_t>(rows_wanted, 1), kFloatTileRows) * kFloatTileRows;
-}
 
 }  // namespace
 
 struct CpuMatmul::Impl {
   std::vector<Product> products;
   std::vector<std::vector<float>> row_scratch;  // per thread: a tile of dequantised rows
+  std::vector<ActTile> tiles;
+  std::vector<RowList> tile_rows;  // of x, per tile
+  std::vector<std::byte> tile_memory;
 
+  void add_tiles(RowList x, int64_t num_tokens, int64_t cols);
+  void quantize_tiles(ThreadPool& pool, int64_t cols);
   void run(ThreadPool& pool);
-  void run_float(const Product& p, int64_t task, int32_t thread);
+  void run_float(const Product& p, const MatmulPlan::Part& part, int32_t thread);
+  void run_packed(const Product& p, const MatmulPlan::Part& part);
 };
 
 CpuMatmul::CpuMatmul(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
@@ -70,32 +61,43 @@ CpuMatmul::CpuMatmul(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
 CpuMatmul::~CpuMatmul() = default;
 
 Result<std::unique_ptr<Weight>> CpuMatmul::pack_weight(std::span<const WeightRows> parts, int64_t planes,
-                                                       Precision /*precision*/, ThreadPool* /*pool*/) {
-  return CpuWeight::create(parts, planes);
+                                                       Precision precision, ThreadPool* pool) {
+  QUERN_ASSIGN(std::unique_ptr<CpuWeight> weight, CpuWeight::create(parts, planes));
+  if (precision == Precision::kFast) QUERN_TRY(weight->pack(pool));
+  return weight;
 }
 
 void CpuMatmul::embed(const Weight& table, std::span<const int32_t> ids, Mat out) {
   const CpuWeight& weight = cpu_weight(table);
   QUERN_CHECK(out.cols == weight.cols && out.rows == static_cast<int64_t>(ids.size()));
   for (size_t i = 0; i < ids.size(); ++i) {
-    QUERN_CHECK(ids[i] >= 0 && ids[i] < weight.rows);
-    dequantize(weight.dtype, weight.source_row(ids[i]), out.row(static_cast<int64_t>(i)), weight.cols);
+    const int64_t id = ids[i];
+    QUERN_CHECK(id >= 0 && id < weight.rows);
+    float* target = out.row(static_cast<int64_t>(i));
+    if (weight.is_packed()) {
+      unpack_panel_row(weight.dtype, weight.panel(0, id / kPanelRows), id % kPanelRows, weight.cols, target);
+    } else {
+      dequantize(weight.dtype, weight.source_row(id), target, weight.cols);
+    }
   }
 }
 
 void CpuMatmul::matmul(ThreadPool& pool, Mat x, std::span<const Device::MatmulTarget> targets) {
   impl_->products.clear();
+  impl_->tile_rows.clear();
   if (x.rows == 0) return;
   for (const Device::MatmulTarget& target : targets) {
     const CpuWeight& weight = cpu_weight(*target.weight);
     QUERN_CHECK(weight.planes == 1 && x.cols == weight.cols);
     QUERN_CHECK(target.out.rows == x.rows && target.out.cols == weight.rows);
+    if (weight.is_packed() && impl_->tile_rows.empty()) impl_->add_tiles({x.data, x.stride}, x.rows, x.cols);
     impl_->products.push_back({.weight = &weight,
                                .bias = target.bias,
                                .x = {x.data, x.stride},
                                .out = {target.out.data, target.out.stride},
                                .num_tokens = x.rows});
   }
+  impl_->quantize_tiles(pool, x.cols);
   impl_->run(pool);
 }
 
@@ -104,57 +106,105 @@ void CpuMatmul::matmul_experts(ThreadPool& pool, Mat x, const Weight& weight, co
   const CpuWeight& experts = cpu_weight(weight);
   QUERN_CHECK(x.cols == experts.cols && out.cols == experts.rows);
   impl_->products.clear();
+  impl_->tile_rows.clear();
   for (const ExpertRows& group : groups) {
     QUERN_CHECK(group.expert >= 0 && group.expert < experts.planes);
     QUERN_CHECK(group.source_rows.size() == group.target_rows.size());
     if (group.source_rows.empty()) continue;
-    impl_->products.push_back({.weight = &experts,
-                               .first_row = group.expert * experts.rows,
-                               .bias = bias != nullptr ? bias + group.expert * experts.rows : nullptr,
-                               .x = {x.data, x.stride, group.source_rows.data()},
-                               .out = {out.data, out.stride, group.target_rows.data()},
-                               .num_tokens = static_cast<int64_t>(group.source_rows.size())});
+    Product p{.weight = &experts,
+              .plane = group.expert,
+              .bias = bias != nullptr ? bias + group.expert * experts.rows : nullptr,
+              .x = {x.data, x.stride, group.source_rows.data()},
+              .out = {out.data, out.stride, group.target_rows.data()},
+              .num_tokens = static_cast<int64_t>(group.source_rows.size()),
+              .first_tile = static_cast<int64_t>(impl_->tile_rows.size())};
+    if (experts.is_packed()) impl_->add_tiles(p.x, p.num_tokens, x.cols);
+    impl_->products.push_back(p);
   }
+  impl_->quantize_tiles(pool, x.cols);
   impl_->run(pool);
+}
+
+void CpuMatmul::Impl::add_tiles(RowList x, int64_t num_tokens, int64_t cols) {
+  if (tile_rows.empty()) tiles.clear();
+  for (int64_t t = 0; t < num_tokens; t += kTileTokens) {
+    tile_rows.push_back(x.from(t));
+    // Where it lies is known when all tiles are: quantize_tiles.
+    tiles.emplace_back(nullptr, std::min(kTileTokens, num_tokens - t), cols / kBlockCols);
+  }
+}
+
+void CpuMatmul::Impl::quantize_tiles(ThreadPool& pool, int64_t cols) {
+  if (tile_rows.empty()) return;
+  size_t bytes = 64;
+  int64_t num_tokens = 0;
+  for (const ActTile& tile : tiles) {
+    bytes += ActTile::bytes(tile.num_tokens, tile.num_blocks);
+    num_tokens += tile.num_tokens;
+  }
+  if (tile_memory.size() < bytes) tile_memory.resize(bytes);
+  auto at = reinterpret_cast<uintptr_t>(tile_memory.data());
+  at = (at + 63) / 64 * 64;
+  for (ActTile& tile : tiles) {
+    tile = ActTile(reinterpret_cast<std::byte*>(at), tile.num_tokens, tile.num_blocks);
+    at += ActTile::bytes(tile.num_tokens, tile.num_blocks);
+  }
+  const auto quantize = [this](int64_t i, int32_t /*thread*/) {
+    quantize_rows(tile_rows[static_cast<size_t>(i)], tiles[static_cast<size_t>(i)]);
+  };
+  const auto num_tiles = static_cast<int64_t>(tiles.size());
+  // About a nanosecond per element pair: below this the hand-over costs more than it saves.
+  constexpr int64_t kElementsParallel = 32768;
+  if (num_tokens * cols >= kElementsParallel) {
+    pool.run(num_tiles, quantize);
+  } else {
+    for (int64_t i = 0; i < num_tiles; ++i) quantize(i, 0);
+  }
 }
 
 void CpuMatmul::Impl::run(ThreadPool& pool) {
   QUERN_CHECK(static_cast<size_t>(pool.num_threads()) <= row_scratch.size());
   int64_t num_tasks = 0;
   for (Product& p : products) {
-    plan_float(p, pool.num_threads());
-    num_tasks += p.num_tasks();
+    const CpuWeight& w = *p.weight;
+    p.plan = w.is_packed() ? MatmulPlan::packed(w.rows, w.cols, p.num_tokens, w.panel_bytes(), pool.num_threads())
+                           : MatmulPlan::in_place(w.rows, w.cols, p.num_tokens, pool.num_threads());
+    num_tasks += p.plan.num_tasks();
     p.tasks_end = num_tasks;
   }
+  if (num_tasks == 0) return;
   pool.run(num_tasks, [this](int64_t task, int32_t thread) {
     const auto p = std::upper_bound(products.begin(), products.end(), task,
                                     [](int64_t value, const Product& product) { return value < product.tasks_end; });
-    run_float(*p, task - (p->tasks_end - p->num_tasks()), thread);
+    const MatmulPlan::Part part = p->plan.part(task - (p->tasks_end - p->plan.num_tasks()));
+    if (p->weight->is_packed()) {
+      run_packed(*p, part);
+    } else {
+      run_float(*p, part, thread);
+    }
   });
 }
 
-void CpuMatmul::Impl::run_float(const Product& p, int64_t task, int32_t thread) {
+void CpuMatmul::Impl::run_float(const Product& p, const MatmulPlan::Part& part, int32_t thread) {
   const CpuWeight& weight = *p.weight;
-  const int64_t token_tiles = ceil_div(p.num_tokens, p.token_tile);
-  const int64_t row_begin = task / token_tiles * p.row_chunk;
-  const int64_t row_end = std::min(row_begin + p.row_chunk, weight.rows);
-  const int64_t token_begin = task % token_tiles * p.token_tile;
+  const bool in_place = is_plain_float(weight.dtype);
+  std::vector<float>& scratch = row_scratch[static_cast<size_t>(thread)];
+  const auto scratch_floats = static_cast<size_t>(kFloatTileRows * weight.cols);
+  if (!in_place && scratch.size() < scratch_floats) scratch.resize(scratch_floats);
 
   FloatTile tile;
-  tile.dtype = is_plain_float(weight.dtype) ? weight.dtype : DType::kF32;
+  tile.dtype = in_place ? weight.dtype : DType::kF32;
   tile.cols = weight.cols;
-  tile.num_tokens = std::min(p.token_tile, p.num_tokens - token_begin);
-  tile.x = p.x.from(token_begin);
-  tile.out = p.out.from(token_begin);
-  std::vector<float>& scratch = row_scratch[static_cast<size_t>(thread)];
-  for (int64_t row = row_begin; row < row_end; row += kFloatTileRows) {
-    tile.num_rows = std::min(kFloatTileRows, row_end - row);
+  tile.num_tokens = part.token_end - part.token_begin;
+  tile.x = p.x.from(part.token_begin);
+  tile.out = p.out.from(part.token_begin);
+  for (int64_t row = part.row_begin; row < part.row_end; row += kFloatTileRows) {
+    tile.num_rows = std::min(kFloatTileRows, part.row_end - row);
     tile.column = row;
     tile.bias = p.bias != nullptr ? p.bias + row : nullptr;
     for (int64_t i = 0; i < tile.num_rows; ++i) {
-      const std::byte* source = weight.source_row(p.first_row + row + i);
-      if (!is_plain_float(weight.dtype)) {
-        scratch.resize(static_cast<size_t>(kFloatTileRows * weight.cols));
+      const std::byte* source = weight.source_row(p.plane * weight.rows + row + i);
+      if (!in_place) {
         float* floats = scratch.data() + i * weight.cols;
         dequantize(weight.dtype, source, floats, weight.cols);
         source = reinterpret_cast<const std::byte*>(floats);
@@ -162,6 +212,22 @@ void CpuMatmul::Impl::run_float(const Product& p, int64_t task, int32_t thread) 
       tile.rows[i] = source;
     }
     float_tile_product(tile);
+  }
+}
+
+void CpuMatmul::Impl::run_packed(const Product& p, const MatmulPlan::Part& part) {
+  const CpuWeight& weight = *p.weight;
+  PanelRun run;
+  run.dtype = weight.dtype;
+  run.panels = weight.panel(p.plane, part.row_begin / kPanelRows);
+  run.panel_bytes = weight.panel_bytes();
+  run.num_rows = part.row_end - part.row_begin;
+  run.column = part.row_begin;
+  run.bias = p.bias != nullptr ? p.bias + part.row_begin : nullptr;
+  for (int64_t t = part.token_begin; t < part.token_end; t += kTileTokens) {
+    run.x = &tiles[static_cast<size_t>(p.first_tile + t / kTileTokens)];
+    run.out = p.out.from(t);
+    panel_products(run);
   }
 }
 

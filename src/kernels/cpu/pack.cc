@@ -1,10 +1,13 @@
 #include "kernels/cpu/pack.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cpu/pack_rows.h"
 
 namespace quern {
 namespace {
@@ -21,7 +24,26 @@ bool is_matrix_type(DType dtype) {
   }
 }
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
 }  // namespace
+
+PageMemory::~PageMemory() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Status PageMemory::allocate(size_t bytes) {
+  QUERN_CHECK(data_ == nullptr && bytes > 0);
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return make_error(ErrorCode::kResourceExhausted, fmt::format("no memory for {} bytes of packed weights", bytes));
+  }
+  // Only a hint; without it every 4 KiB of a stream costs a walk through the page table.
+  if (bytes >= kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(data);
+  size_ = bytes;
+  return {};
+}
 
 Result<std::unique_ptr<CpuWeight>> CpuWeight::create(std::span<const WeightRows> parts, int64_t planes) {
   if (parts.empty() || planes < 1) return invalid_argument("weight: no rows to pack");
@@ -60,6 +82,35 @@ Result<std::unique_ptr<CpuWeight>> CpuWeight::create(std::span<const WeightRows>
   weight->dtype = first.dtype;
   weight->source_row_bytes_ = *row_bytes;
   return weight;
+}
+
+Status CpuWeight::pack(ThreadPool* pool) {
+  if (packed_layout(dtype).record_blocks == 0) return {};
+  panels_per_plane_ = (rows + kPanelRows - 1) / kPanelRows;
+  panel_bytes_ = quern::panel_bytes(dtype, cols);
+  const int64_t num_panels = planes * panels_per_plane_;
+  QUERN_TRY(panels_.allocate(static_cast<size_t>(num_panels) * panel_bytes_));
+  device_bytes = panels_.size();
+
+  constexpr int64_t kPanelsPerTask = 4;
+  const auto pack_some = [&](int64_t task, int32_t /*thread*/) {
+    const int64_t end = std::min((task + 1) * kPanelsPerTask, num_panels);
+    for (int64_t i = task * kPanelsPerTask; i < end; ++i) {
+      const int64_t plane = i / panels_per_plane_;
+      const int64_t first = i % panels_per_plane_ * kPanelRows;
+      const int64_t count = std::min(kPanelRows, rows - first);
+      const std::byte* sources[kPanelRows];
+      for (int64_t r = 0; r < count; ++r) sources[r] = source_row(plane * rows + first + r);
+      pack_panel(dtype, sources, count, cols, panels_.data() + static_cast<size_t>(i) * panel_bytes_);
+    }
+  };
+  const int64_t num_tasks = (num_panels + kPanelsPerTask - 1) / kPanelsPerTask;
+  if (pool != nullptr) {
+    pool->run(num_tasks, pack_some);
+  } else {
+    for (int64_t task = 0; task < num_tasks; ++task) pack_some(task, 0);
+  }
+  return {};
 }
 
 const std::byte* CpuWeight::source_row(int64_t index) const {

@@ -1,4 +1,4 @@
-// A weight of the CPU device: its source rows in place.
+// A weight of the CPU device: its source rows in place, or packed panels (pack_layout.h).
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,47 @@
 #include <span>
 #include <vector>
 
+#include "hardware/thread_pool.h"
 #include "kernels/device.h"
 
 namespace quern {
+
+// Zeroed pages of the system, large ones where it offers them: panels are streamed through once per product.
+class PageMemory {
+ public:
+  PageMemory() = default;
+  ~PageMemory();
+  PageMemory(const PageMemory&) = delete;
+  PageMemory& operator=(const PageMemory&) = delete;
+
+  // Once per object. Errors: kResourceExhausted.
+  Status allocate(size_t bytes);
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
 
 class CpuWeight final : public Weight {
  public:
   // Keeps pointers to the source rows, copies nothing. Errors: kInvalidArgument.
   static Result<std::unique_ptr<CpuWeight>> create(std::span<const WeightRows> parts, int64_t planes);
 
+  // Packs all rows into panels; the source is not read any more. Does nothing for a type without a packed form. Runs on
+  // `pool` where it is not null. Errors: kResourceExhausted.
+  Status pack(ThreadPool* pool);
+
   // Source bytes of row `index`; rows of all planes are counted through: plane * rows + row.
   const std::byte* source_row(int64_t index) const;
-  // Bytes from one source row to the next inside a part.
-  size_t source_row_bytes() const { return source_row_bytes_; }
+
+  bool is_packed() const { return panels_.data() != nullptr; }
+  // Panels of one plane lie one after the other; each plane starts a panel of its own.
+  const std::byte* panel(int64_t plane, int64_t panel_idx) const {
+    return panels_.data() + static_cast<size_t>(plane * panels_per_plane_ + panel_idx) * panel_bytes_;
+  }
+  size_t panel_bytes() const { return panel_bytes_; }
 
  private:
   struct Part {
@@ -28,6 +56,9 @@ class CpuWeight final : public Weight {
   };
   std::vector<Part> parts_;  // by row_begin
   size_t source_row_bytes_ = 0;
+  PageMemory panels_;
+  size_t panel_bytes_ = 0;
+  int64_t panels_per_plane_ = 0;
 };
 
 }  // namespace quern

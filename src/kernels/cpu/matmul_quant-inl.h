@@ -1,0 +1,398 @@
+// Bodies of matmul_quant.h, built once per instruction set.
+//
+// Per block of 32 k, a panel's codes and scales are unpacked once into a scratch of the level 1 cache and multiplied
+// with all tokens of the tile, four at a time: the codes of two vectors of rows meet every activation that is
+// broadcast. The floats of an output are, for each block (or half block) in turn, acc = acc + sum * (scale_w * scale_x)
+// and then acc = acc + min_w * scaled_sum_x; nothing in that depends on the number of tokens, rows or panels at work.
+#if defined(QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_
+#undef QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_
+#else
+#define QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/dot-inl.h"
+#include "kernels/cpu/matmul_quant.h"
+#include "kernels/cpu/pack_layout.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quern {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::Repartition<float, D32>;
+using VF = hn::Vec<DF>;
+constexpr int64_t kLanes = HWY_LANES(float);
+constexpr int64_t kPanelGroup = kLanes > 8 ? 2 : 1;  // panels that are worked on together: at least two vectors of rows
+
+// ---- Activations -------------------------------------------------------------------------------------------------
+
+// Below this the scale would not be a normal float.
+constexpr float kSmallestBlockMax = 127.0f * 0x1p-126f;
+
+HWY_INLINE V32 round_to_even(VF v) {
+#if HWY_TARGET == HWY_SCALAR
+  return V32(static_cast<int32_t>(std::lrint(v.raw)));  // Highway's scalar rounding takes ties away from zero
+#else
+  return hn::NearestInt(v);
+#endif
+}
+
+HWY_INLINE void quantize_block(const float* HWY_RESTRICT x, const ActTile& tile, int64_t index) {
+  const DF df;
+  const D32 di;
+  const hn::Rebind<int8_t, DF> di8;
+  // Compared as integers, magnitudes keep their order and NaN is the largest.
+  V32 max_bits = hn::Zero(di);
+  for (int64_t i = 0; i < kBlockCols; i += kLanes) {
+    max_bits = hn::Max(max_bits, hn::BitCast(di, hn::Abs(hn::LoadU(df, x + i))));
+  }
+  const float max = hn::GetLane(hn::BitCast(df, hn::MaxOfLanes(di, max_bits)));
+  const bool is_zero = max < kSmallestBlockMax;
+  const VF factor = hn::Set(df, is_zero ? 0.0f : 127.0f / max);
+  int32_t sums[2];
+  for (int64_t half = 0; half < 2; ++half) {
+    V32 sum = hn::Zero(di);
+    for (int64_t i = 16 * half; i < 16 * half + 16; i += kLanes) {
+      const V32 code = round_to_even(hn::Mul(hn::LoadU(df, x + i), factor));
+      sum = hn::Add(sum, code);
+      hn::StoreU(hn::DemoteTo(di8, code), di8, tile.codes + index * kBlockCols + i);
+    }
+    sums[half] = hn::GetLane(hn::SumOfLanes(di, sum));
+  }
+  const float scale = is_zero ? 0.0f : max / 127.0f;
+  tile.scale[index] = scale;
+  tile.scaled_sum[index] = scale * static_cast<float>(sums[0] + sums[1]);
+  tile.neg_sum[index] = -(sums[0] + sums[1]);
+  tile.neg_half[0][index] = -sums[0];
+  tile.neg_half[1][index] = -sums[1];
+}
+
+HWY_NOINLINE void quantize_tile(RowList x, const ActTile& tile) {
+  for (int64_t t = 0; t < tile.num_tokens; ++t) {
+    const float* row = x.at(t);
+    for (int64_t b = 0; b < tile.num_blocks; ++b) quantize_block(row + kBlockCols * b, tile, b * tile.num_tokens + t);
+  }
+}
+
+// ---- Weights -----------------------------------------------------------------------------------------------------
+
+template <DType kDType>
+struct Kind {
+  static constexpr PackedLayout kLayout = packed_layout(kDType);
+  static constexpr bool kIsSigned = kLayout.meaning == CodeMeaning::kIq4 || kLayout.meaning == CodeMeaning::kSignedByte;
+  static constexpr int32_t kZero = kIsSigned ? kSignedZero : kLayout.zero;
+  // Width of unpacked codes, in the classes of Dot.
+  static constexpr int kBits = kIsSigned ? 8
+                               : kLayout.meaning == CodeMeaning::kE2M1
+                                   ? 5
+                                   : HWY_MAX(4, kLayout.low_bits + kLayout.high_bits);
+  static constexpr int kHalves = kLayout.half_blocks() ? 2 : 1;
+  static constexpr bool kHasMin = kLayout.has_min();
+};
+
+constexpr int log2_of(int32_t power) {
+  return power <= 1 ? 0 : 1 + log2_of(power / 2);
+}
+
+// One block of a panel, ready to multiply.
+struct PanelBlock {
+  alignas(64) uint8_t codes[kGroups * 64];  // [group][row][4]
+  alignas(64) float scale[2][kPanelRows];   // [half][row]
+  alignas(64) float min[2][kPanelRows];
+};
+
+#if HWY_TARGET == HWY_SCALAR
+using DBytes = hn::ScalableTag<uint8_t>;
+#else
+using DBytes = DU8;
+#endif
+using VBytes = hn::Vec<DBytes>;
+constexpr int64_t kByteLanes = HWY_LANES(uint8_t);
+
+// Shifts to the left where kShift > 0. Bits may come in from the neighbouring byte: the caller masks them.
+template <int kShift>
+HWY_INLINE VBytes shift_unclean(VBytes v) {
+  const DBytes d;
+#if HWY_TARGET == HWY_SCALAR
+  const DBytes wide;
+#else
+  const hn::Repartition<uint16_t, DBytes> wide;
+#endif
+  if constexpr (kShift > 0) return hn::BitCast(d, hn::ShiftLeft<kShift>(hn::BitCast(wide, v)));
+  if constexpr (kShift < 0) return hn::BitCast(d, hn::ShiftRight<-kShift>(hn::BitCast(wide, v)));
+  return v;
+}
+
+HWY_INLINE VBytes look_up(const uint8_t* table, VBytes index) {
+#if HWY_TARGET == HWY_SCALAR
+  return VBytes(table[index.raw]);
+#else
+  return hn::TableLookupBytes(hn::LoadDup128(DU8(), table), index);
+#endif
+}
+
+template <class K, int kGroup>
+HWY_INLINE VBytes unpack_group(const uint8_t* HWY_RESTRICT low) {
+  constexpr PackedLayout kLayout = K::kLayout;
+  const DBytes d;
+  VBytes v = hn::LoadU(d, low + 64 * plane_run(kLayout.low_bits, kGroup));
+  if constexpr (kLayout.low_bits < 8) {
+    constexpr auto kMask = static_cast<uint8_t>((1 << kLayout.low_bits) - 1);
+    v = hn::And(shift_unclean<-plane_shift(kLayout.low_bits, kGroup)>(v), hn::Set(d, kMask));
+  }
+  if constexpr (kLayout.high_bits > 0) {
+    constexpr auto kMask = static_cast<uint8_t>(((1 << kLayout.high_bits) - 1) << kLayout.low_bits);
+    const VBytes high = hn::LoadU(d, low + 64 * (kLayout.low_bits + plane_run(kLayout.high_bits, kGroup)));
+    constexpr int kShift = kLayout.low_bits - plane_shift(kLayout.high_bits, kGroup);
+    v = hn::Or(v, hn::And(shift_unclean<kShift>(high), hn::Set(d, kMask)));
+  }
+  if constexpr (kLayout.meaning == CodeMeaning::kSign) v = hn::Add(v, v);
+  if constexpr (kLayout.meaning == CodeMeaning::kE2M1) v = look_up(kE2M1Codes, v);
+  if constexpr (kLayout.meaning == CodeMeaning::kIq4) v = look_up(reinterpret_cast<const uint8_t*>(kIq4Codes), v);
+  if constexpr (K::kIsSigned && kSignedZero != 0) v = hn::Xor(v, hn::Set(d, uint8_t{0x80}));
+  return v;
+}
+
+template <class K>
+HWY_INLINE void unpack_codes(const uint8_t* HWY_RESTRICT low, uint8_t* HWY_RESTRICT codes) {
+  const DBytes d;
+  for (int64_t i = 0; i < 64; i += kByteLanes) {
+    hn::Store(unpack_group<K, 0>(low + i), d, codes + i);
+    hn::Store(unpack_group<K, 1>(low + i), d, codes + 64 + i);
+    hn::Store(unpack_group<K, 2>(low + i), d, codes + 128 + i);
+    hn::Store(unpack_group<K, 3>(low + i), d, codes + 192 + i);
+    hn::Store(unpack_group<K, 4>(low + i), d, codes + 256 + i);
+    hn::Store(unpack_group<K, 5>(low + i), d, codes + 320 + i);
+    hn::Store(unpack_group<K, 6>(low + i), d, codes + 384 + i);
+    hn::Store(unpack_group<K, 7>(low + i), d, codes + 448 + i);
+  }
+}
+
+HWY_INLINE VF load_half_floats(const std::byte* p) {
+  const hn::Rebind<hwy::float16_t, DF> dh;
+  const hn::Rebind<uint16_t, DF> du;
+  return hn::PromoteTo(DF(), hn::BitCast(dh, hn::LoadU(du, reinterpret_cast<const uint16_t*>(p))));
+}
+
+HWY_INLINE V32 load_bytes(const std::byte* p) {
+  const hn::Rebind<uint8_t, D32> d8;
+  return hn::PromoteTo(D32(), hn::LoadU(d8, reinterpret_cast<const uint8_t*>(p)));
+}
+
+HWY_INLINE VF e8m0_floats(V32 e) {
+  const D32 d;
+  const V32 one = hn::Set(d, 1);
+  const V32 normal = hn::ShiftLeft<23>(hn::Sub(e, one));
+  const V32 subnormal = hn::IfThenElse(hn::Eq(e, one), hn::Set(d, 0x00400000), hn::Set(d, 0x00200000));
+  return hn::BitCast(DF(), hn::IfThenElse(hn::Gt(e, one), normal, subnormal));
+}
+
+HWY_INLINE VF ue4m3_floats(V32 e) {
+  const D32 d;
+  const V32 bits = hn::ShiftLeft<20>(hn::And(e, hn::Set(d, 0x7f)));
+  const V32 kept = hn::IfThenElse(hn::Eq(e, hn::Set(d, 0x7f)), hn::Zero(d), bits);
+  return hn::Mul(hn::BitCast(DF(), kept), hn::Set(DF(), 0x1p119f));  // moves the exponent's bias from 127 to 8
+}
+
+// Scales and minima of 16 rows for one block; products in the order of the formats' definitions.
+template <class K>
+HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, PanelBlock& out) {
+  constexpr PackedLayout kLayout = K::kLayout;
+  const DF df;
+  const D32 di;
+  for (int64_t i = 0; i < kPanelRows; i += kLanes) {
+    VF d = hn::Zero(df);
+    VF dmin = hn::Zero(df);
+    if constexpr (kLayout.row_scales > 0) d = load_half_floats(record + 2 * i);
+    if constexpr (kLayout.row_scales > 1) dmin = load_half_floats(record + 2 * kPanelRows + 2 * i);
+    for (int32_t half = 0; half < K::kHalves; ++half) {
+      VF scale = d;
+      VF min = dmin;
+      const std::byte* sub = block + kPanelRows * half + i;
+      if constexpr (kLayout.sub_scale == SubScale::kUnsigned) {
+        scale = hn::Mul(d, hn::ConvertTo(df, load_bytes(sub)));
+        min = hn::Neg(hn::Mul(dmin, hn::ConvertTo(df, load_bytes(sub + kPanelRows * kLayout.num_sub_scales))));
+      } else if constexpr (kLayout.sub_scale == SubScale::kSigned) {
+        scale = hn::Mul(d, hn::ConvertTo(df, hn::ShiftRight<24>(hn::ShiftLeft<24>(load_bytes(sub)))));
+      } else if constexpr (kLayout.sub_scale == SubScale::kNibbles) {
+        const V32 both = load_bytes(sub);
+        scale = hn::Mul(d, hn::ConvertTo(df, hn::And(both, hn::Set(di, 15))));
+        min = hn::Neg(hn::Mul(dmin, hn::ConvertTo(df, hn::ShiftRight<4>(both))));
+      } else if constexpr (kLayout.sub_scale == SubScale::kE8M0) {
+        scale = e8m0_floats(load_bytes(sub));
+      } else if constexpr (kLayout.sub_scale == SubScale::kUE4M3) {
+        scale = ue4m3_floats(load_bytes(sub));
+      }
+      hn::Store(scale, df, out.scale[half] + i);
+      if constexpr (K::kHasMin) hn::Store(min, df, out.min[half] + i);
+    }
+  }
+}
+
+// ---- Products ----------------------------------------------------------------------------------------------------
+
+// kV vectors of rows of unpacked blocks.
+template <int kV>
+struct RowVectors {
+  const uint8_t* codes[kV];
+  const float* scale[kV];
+  const float* min[kV];
+};
+
+// Sums of kCount groups from kFirst on, added to `total`.
+template <class D, int kFirst, int kCount, int kT, int kV>
+HWY_INLINE void dot_groups(const RowVectors<kV>& w, const int8_t* HWY_RESTRICT acts, V32 (&total)[kT][kV]) {
+  if constexpr (D::kPartialGroups == 0) {
+#pragma GCC unroll 8
+    for (int g = kFirst; g < kFirst + kCount; ++g) {
+      Codes codes[kV];
+      for (int v = 0; v < kV; ++v) codes[v] = load_codes(w.codes[v] + 64 * g);
+      for (int t = 0; t < kT; ++t) {
+        const Acts a = broadcast_acts(acts + kBlockCols * t + 4 * g);
+        for (int v = 0; v < kV; ++v) total[t][v] = D::add(total[t][v], codes[v], a);
+      }
+    }
+  } else {
+    constexpr int kRun = HWY_MIN(D::kPartialGroups, kCount);
+#pragma GCC unroll 8
+    for (int first = kFirst; first < kFirst + kCount; first += kRun) {
+      typename D::Partial partial[kT][kV];
+#pragma GCC unroll 8
+      for (int g = first; g < first + kRun; ++g) {
+        Codes codes[kV];
+        for (int v = 0; v < kV; ++v) codes[v] = load_codes(w.codes[v] + 64 * g);
+        for (int t = 0; t < kT; ++t) {
+          const Acts a = broadcast_acts(acts + kBlockCols * t + 4 * g);
+          for (int v = 0; v < kV; ++v) {
+            partial[t][v] = g == first ? D::first(codes[v], a) : D::add(partial[t][v], codes[v], a);
+          }
+        }
+      }
+      for (int t = 0; t < kT; ++t) {
+        for (int v = 0; v < kV; ++v) total[t][v] = hn::Add(total[t][v], D::sum(partial[t][v]));
+      }
+    }
+  }
+}
+
+// Half (or whole) block kHalf for kT tokens from `index` on; acc[t] are kV vectors, acc_stride floats apart.
+template <class K, int kHalf, int kT, int kV>
+HWY_INLINE void multiply_half(const RowVectors<kV>& w, const ActTile& x, int64_t index, float* HWY_RESTRICT acc,
+                              int64_t acc_stride) {
+  const DF df;
+  const D32 di;
+  V32 total[kT][kV];
+  for (int t = 0; t < kT; ++t) {
+    V32 start = hn::Zero(di);
+    if constexpr (K::kZero != 0) {
+      const int32_t* neg_sum = K::kHalves == 2 ? x.neg_half[kHalf] : x.neg_sum;
+      start = hn::ShiftLeft<log2_of(K::kZero)>(hn::Set(di, neg_sum[index + t]));
+    }
+    for (int v = 0; v < kV; ++v) total[t][v] = start;
+  }
+  constexpr int kCount = kGroups / K::kHalves;
+  dot_groups<Dot<K::kBits>, kHalf * kCount, kCount, kT, kV>(w, x.codes + index * kBlockCols, total);
+  for (int t = 0; t < kT; ++t) {
+    const VF x_scale = hn::Set(df, x.scale[index + t]);
+    for (int v = 0; v < kV; ++v) {
+      float* at = acc + t * acc_stride + v * kLanes;
+      const VF scale = hn::Mul(hn::Load(df, w.scale[v] + kPanelRows * kHalf), x_scale);
+      VF sum = hn::MulAdd(hn::ConvertTo(df, total[t][v]), scale, hn::Load(df, at));
+      if constexpr (K::kHasMin) {
+        const float x_sum = K::kHalves == 2 ? -x.scale[index + t] * static_cast<float>(x.neg_half[kHalf][index + t])
+                                            : x.scaled_sum[index + t];
+        sum = hn::MulAdd(hn::Load(df, w.min[v] + kPanelRows * kHalf), hn::Set(df, x_sum), sum);
+      }
+      hn::Store(sum, df, at);
+    }
+  }
+}
+
+template <class K, int kT, int kV>
+HWY_INLINE void multiply_block(const RowVectors<kV>& w, const ActTile& x, int64_t index, float* acc,
+                               int64_t acc_stride) {
+  multiply_half<K, 0, kT, kV>(w, x, index, acc, acc_stride);
+  if constexpr (K::kHalves == 2) multiply_half<K, 1, kT, kV>(w, x, index, acc, acc_stride);
+}
+
+// One block of kPanels panels with all tokens of the tile.
+template <class K, int kPanels>
+HWY_INLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
+  constexpr int64_t kVectors = kPanels * kPanelRows / kLanes;
+  constexpr int kV = HWY_MIN(2, kVectors);
+  constexpr int64_t kStride = kPanels * kPanelRows;
+  for (int64_t first = 0; first < kVectors; first += kV) {
+    RowVectors<kV> w;
+    for (int v = 0; v < kV; ++v) {
+      const PanelBlock& block = blocks[(first + v) * kLanes / kPanelRows];
+      const int64_t row = (first + v) * kLanes % kPanelRows;
+      w.codes[v] = block.codes + 4 * row;
+      w.scale[v] = block.scale[0] + row;
+      w.min[v] = block.min[0] + row;
+    }
+    float* at = acc + first * kLanes;
+    const int64_t index = block_idx * x.num_tokens;
+    int64_t t = 0;
+    for (; t + 4 <= x.num_tokens; t += 4) multiply_block<K, 4, kV>(w, x, index + t, at + t * kStride, kStride);
+    switch (x.num_tokens - t) {
+      case 3: multiply_block<K, 3, kV>(w, x, index + t, at + t * kStride, kStride); break;
+      case 2: multiply_block<K, 2, kV>(w, x, index + t, at + t * kStride, kStride); break;
+      case 1: multiply_block<K, 1, kV>(w, x, index + t, at + t * kStride, kStride); break;
+      default: break;
+    }
+  }
+}
+
+inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows, const float* acc, int64_t acc_stride) {
+  for (int64_t t = 0; t < run.x->num_tokens; ++t) {
+    const float* sums = acc + t * acc_stride;
+    float* out = run.out.at(t) + run.column + first_row;
+    if (run.bias != nullptr) {
+      for (int64_t r = 0; r < num_rows; ++r) out[r] = sums[r] + run.bias[first_row + r];
+    } else {
+      std::memcpy(out, sums, static_cast<size_t>(num_rows) * sizeof(float));
+    }
+  }
+}
+
+template <class K, int kPanels>
+HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
+  constexpr PackedLayout kLayout = K::kLayout;
+  constexpr int64_t kStride = kPanels * kPanelRows;
+  const ActTile& x = *run.x;
+  alignas(64) float acc[kTileTokens * kStride];
+  std::memset(acc, 0, static_cast<size_t>(x.num_tokens * kStride) * sizeof(float));
+  PanelBlock blocks[kPanels];
+  const std::byte* panel = run.panels + static_cast<size_t>(first_panel) * run.panel_bytes;
+  for (int64_t b = 0; b < x.num_blocks; ++b) {
+    const size_t record_offset = static_cast<size_t>(b / kLayout.record_blocks) * kLayout.record_bytes();
+    const size_t block_offset =
+        record_offset + kLayout.header_bytes() + static_cast<size_t>(b % kLayout.record_blocks) * kLayout.block_bytes();
+    for (int i = 0; i < kPanels; ++i) {
+      const std::byte* base = panel + static_cast<size_t>(i) * run.panel_bytes;
+      unpack_scales<K>(base + record_offset, base + block_offset, blocks[i]);
+      unpack_codes<K>(reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset()), blocks[i].codes);
+    }
+    multiply_tile<K, kPanels>(blocks, x, b, acc);
+  }
+  const int64_t first_row = first_panel * kPanelRows;
+  store_rows(run, first_row, HWY_MIN(kStride, run.num_rows - first_row), acc, kStride);
+}
+
+template <DType kDType>
+void run_panels(const PanelRun& run) {
+  using K = Kind<kDType>;
+  const int64_t num_panels = (run.num_rows + kPanelRows - 1) / kPanelRows;
+  int64_t panel = 0;
+  for (; panel + kPanelGroup <= num_panels; panel += kPanelGroup) run_group<K, kPanelGroup>(run, panel);
+  for (; panel < num_panels; ++panel) run_group<K, 1>(run, panel);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quern
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
