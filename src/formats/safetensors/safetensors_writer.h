@@ -11,7 +11,8 @@
 
 namespace quern {
 
-// As write_gguf: to a temporary name, then renamed. A dtype that safetensors does not know is kInvalidArgument.
+// As write_gguf: to a temporary name, then renamed. Tensors with wide elements stand first, else in the given order. Errors: kIo;
+// kInvalidArgument for a dtype that safetensors does not know, a name that is reserved, occurs twice or is not UTF-8.
 Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                          const std::map<std::string, std::string>& metadata = {});
 
