@@ -17,6 +17,24 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kBytesMax = size_t{1} << 47;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+size_t round_up(size_t n, size_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+// Zero pages at a huge page's boundary: one TLB entry then covers what 512 ordinary pages do. Null where there is no
+// room.
+std::byte* map_huge_pages(size_t bytes) {
+  void* whole = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (whole == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(whole);
+  const auto address = reinterpret_cast<uintptr_t>(whole);
+  const size_t before = round_up(address, kHugePage) - address;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + bytes, kHugePage - before);
+  madvise(begin + before, bytes, MADV_HUGEPAGE);
+  return begin + before;
+}
+
 class HostBuffer final : public Buffer {
  public:
   HostBuffer(AlignedArray<std::byte> bytes, int64_t elements) : bytes_(std::move(bytes)), elements_(elements) {}
@@ -31,23 +49,26 @@ class HostBuffer final : public Buffer {
 }  // namespace
 
 void FreeAligned::operator()(void* p) const {
-  std::free(p);
+  if (mapped_bytes > 0) {
+    munmap(p, mapped_bytes);
+  } else {
+    std::free(p);
+  }
 }
 
 Result<AlignedArray<std::byte>> allocate_bytes(size_t bytes) {
-  void* p = nullptr;
-  if (bytes < kBytesMax) {
-    // Long arrays start at a huge page: one TLB entry then covers 512 ordinary pages.
-    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-    const size_t size = std::max(kAlignment, (bytes + alignment - 1) / alignment * alignment);
-    p = std::aligned_alloc(alignment, size);
-    if (p != nullptr) {
-      if (alignment == kHugePage) madvise(p, size, MADV_HUGEPAGE);
-      std::memset(p, 0, size);
-    }
+  std::byte* p = nullptr;
+  size_t mapped_bytes = 0;
+  if (bytes < kHugePage) {
+    const size_t size = std::max(kAlignment, round_up(bytes, kAlignment));
+    p = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (p != nullptr) std::memset(p, 0, size);
+  } else if (bytes < kBytesMax) {
+    mapped_bytes = round_up(bytes, kHugePage);
+    p = map_huge_pages(mapped_bytes);
   }
   if (p == nullptr) return make_error(ErrorCode::kResourceExhausted, fmt::format("no memory for {} bytes", bytes));
-  return AlignedArray<std::byte>(static_cast<std::byte*>(p));
+  return AlignedArray<std::byte>(p, FreeAligned{mapped_bytes});
 }
 
 Result<std::unique_ptr<Buffer>> allocate_host_buffer(int64_t elements) {

@@ -9,13 +9,14 @@
 namespace quern {
 
 struct FreeAligned {
+  size_t mapped_bytes = 0;  // 0: from the allocator, else a mapping of its own
   void operator()(void* p) const;
 };
 template <class T>
 using AlignedArray = std::unique_ptr<T[], FreeAligned>;
 
-// `bytes` zeroed bytes at a 64-byte boundary, readable as whole 64-byte lines. Errors: kResourceExhausted, also for a
-// count that no address space holds.
+// `bytes` zero bytes at a 64-byte boundary, readable as whole 64-byte lines. Large arrays are mapped and take memory
+// only as they are touched. Errors: kResourceExhausted, also for a count that no address space holds.
 Result<AlignedArray<std::byte>> allocate_bytes(size_t bytes);
 Result<std::unique_ptr<Buffer>> allocate_host_buffer(int64_t elements);
 

@@ -22,6 +22,11 @@ class ReferenceKv final : public KvStorage {
   std::vector<Layer> data;
 };
 
+// A finite value never becomes infinite: an infinite value times a weight of 0 would be NaN.
+float round_f16(float v) {
+  return f16_to_f32(f32_to_f16(std::clamp(v, -65504.0f, 65504.0f)));
+}
+
 // 32 elements share one float16 scale d = max|x| / 127; q = x / d to nearest even.
 void round_q8_0(const float* source, float* target, int64_t count) {
   float max = 0;
@@ -37,7 +42,7 @@ void store(const float* source, float* target, int64_t dim, KvDType dtype) {
   switch (dtype) {
     case KvDType::kF32: std::copy_n(source, dim, target); return;
     case KvDType::kF16:
-      std::transform(source, source + dim, target, [](float v) { return f16_to_f32(f32_to_f16(v)); });
+      std::transform(source, source + dim, target, round_f16);
       return;
     case KvDType::kBF16:
       std::transform(source, source + dim, target, [](float v) { return bf16_to_f32(f32_to_bf16(v)); });

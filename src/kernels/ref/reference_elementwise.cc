@@ -17,7 +17,8 @@ double activation(double x, Activation kind) {
     case Activation::kSilu: return x * sigmoid(x);
     case Activation::kGelu: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
     case Activation::kGeluTanh:
-      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+      // x (1 + tanh(u)) / 2 = x sigmoid(2u), without the cancellation.
+      return x * sigmoid(2.0 * std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x));
     case Activation::kQuickGelu: return x * sigmoid(1.702 * x);
     case Activation::kRelu: return std::max(x, 0.0);
     case Activation::kReluSquared: return std::max(x, 0.0) * std::max(x, 0.0);

@@ -1,0 +1,290 @@
+#include "kernels/cpu/attention_tile.h"
+
+// clang-format off: the choice of targets comes first, then the loop over them
+#include "kernels/cpu/dot_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "kernels/cpu/attention_chunk-inl.h"
+#include "kernels/cpu/attention_kernels-inl.h"
+#include "kernels/cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quern::cpu::attention {
+namespace HWY_NAMESPACE {
+namespace {
+namespace vm = quern::vector_math::HWY_NAMESPACE;
+
+constexpr float kLog2E = 1.44269504f;
+// Maximum of no scores at all; 2 to its difference from any score is zero, and the difference from itself is not NaN.
+constexpr float kNoScore = -1e30f;
+
+HWY_INLINE float exp2_one(float x) {
+  const hn::CappedTag<float, 1> d1;
+  return hn::GetLane(vm::exp2(d1, hn::Set(d1, x)));
+}
+
+// A few consecutive rows of a tile that go through the kernels together.
+struct RowGroup {
+  int64_t first;
+  int64_t begin;  // positions that any of the rows sees
+  int64_t end;
+};
+
+// Rows to take next when `left` remain.
+HWY_INLINE int rows_at_once(int64_t left) {
+  for (int rows : {12, 8, 6, 4, 3, 2}) {
+    if (rows <= kRowsMax && rows <= left) return rows;
+  }
+  return 1;
+}
+
+// Calls f with std::integral_constant-like `rows`.
+template <int kRows>
+struct Rows {
+  static constexpr int value = kRows;
+};
+template <class F>
+HWY_INLINE void with_rows(int rows, const F& f) {
+  if constexpr (kRowsMax >= 12) {
+    if (rows == 12) return f(Rows<12>());
+  }
+  if constexpr (kRowsMax >= 8) {
+    if (rows == 8) return f(Rows<8>());
+  }
+  if constexpr (kRowsMax >= 6) {
+    if (rows == 6) return f(Rows<6>());
+  }
+  if constexpr (kRowsMax >= 4) {
+    if (rows == 4) return f(Rows<4>());
+  }
+  if constexpr (kRowsMax >= 3) {
+    if (rows == 3) return f(Rows<3>());
+  }
+  if constexpr (kRowsMax >= 2) {
+    if (rows == 2) return f(Rows<2>());
+  }
+  f(Rows<1>());
+}
+template <class F>
+HWY_INLINE void with_stored(KvDType dtype, const F& f) {
+  if (dtype == KvDType::kF16) return f(StoredF16());
+  if (dtype == KvDType::kBF16) return f(StoredBF16());
+  f(StoredF32());
+}
+
+// Queries in the order of the score kernel, [dim][rows at once], scaled so that scores come out in units of log2, or
+// ready for tanh where scores are capped.
+void pack_queries(const AttentionCall& call, const AttentionTile& tile, float* target) {
+  const AttentionSpec& spec = *call.spec;
+  const float factor = spec.softcap > 0 ? spec.scale / spec.softcap : spec.scale * kLog2E;
+  const int64_t first_row = call.sequences[static_cast<size_t>(tile.sequence)].query_begin + tile.token_begin;
+  const int64_t rows = tile.rows(call);
+  for (int64_t r0 = 0; r0 < rows;) {
+    const int at_once = rows_at_once(rows - r0);
+    for (int r = 0; r < at_once; ++r) {
+      const int64_t token = (r0 + r) / call.group, head = tile.kv_head * call.group + (r0 + r) % call.group;
+      const float* query = call.query.row(first_row + token) + head * call.key_dim;
+      for (int64_t i = 0; i < call.key_dim; ++i) target[r0 * call.key_dim + i * at_once + r] = query[i] * factor;
+    }
+    r0 += at_once;
+  }
+}
+
+// Turns scores [begin, end) of a row (whole blocks) into weights, updates the running maximum and sums, and returns
+// what the sums so far must be multiplied with. visible: positions of the chunk that the row sees.
+HWY_INLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t end, VisibleRange visible, float softcap,
+                            float& max, float* HWY_RESTRICT lane_sum) {
+  const D d;
+  if (visible.begin >= end || visible.end <= begin || visible.begin >= visible.end) {
+    for (int64_t p = begin; p < end; p += kLanes) hn::StoreU(hn::Zero(d), d, scores + p);
+    return 1.0f;
+  }
+  const bool masked = visible.begin > begin || visible.end < end;
+  V top = hn::Set(d, max);
+  for (int64_t p = begin; p < end; p += kLanes) {
+    V s = hn::LoadU(d, scores + p);
+    if (softcap > 0) s = hn::Mul(vm::tanh(d, s), hn::Set(d, softcap * kLog2E));
+    if (masked) {
+      const V at = hn::Iota(d, static_cast<float>(p));
+      const auto seen = hn::And(hn::Ge(at, hn::Set(d, static_cast<float>(visible.begin))),
+                                hn::Lt(at, hn::Set(d, static_cast<float>(visible.end))));
+      s = hn::IfThenElse(seen, s, hn::Set(d, kNoScore));
+    }
+    top = hn::Max(top, s);
+    hn::StoreU(s, d, scores + p);
+  }
+  const float new_max = hn::GetLane(hn::MaxOfLanes(d, top));
+  const float factor = exp2_one(max - new_max);
+  V sum = hn::Zero(d);
+  for (int64_t p = begin; p < end; p += kLanes) {
+    const V w = vm::exp2(d, hn::Sub(hn::LoadU(d, scores + p), hn::Set(d, new_max)));
+    sum = hn::Add(sum, w);
+    hn::StoreU(w, d, scores + p);
+  }
+  hn::StoreU(hn::MulAdd(hn::LoadU(d, lane_sum), hn::Set(d, factor), sum), d, lane_sum);
+  max = new_max;
+  return factor;
+}
+
+// One step of the online softmax for kRows rows over the part of a chunk that they see.
+template <int kRows>
+HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch,
+                     const Chunk& chunk, int64_t chunk_begin, const RowGroup& group, const SoftmaxState& state) {
+  const int64_t begin = HWY_MAX(group.begin - chunk_begin, int64_t{0});
+  const int64_t end = HWY_MIN(group.end - chunk_begin, kChunk);
+  if (begin >= end) return;
+  const int64_t first_block = begin / kKvBlockSize, end_block = (end + kKvBlockSize - 1) / kKvBlockSize;
+  const float* query = scratch.query + group.first * call.key_dim;
+  with_stored(chunk.key_dtype, [&](auto stored) {
+    score_range<decltype(stored), kRows>(query, call.key_dim, chunk.keys, first_block, end_block, scratch.scores);
+  });
+  float factor[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const int64_t row = group.first + r;
+    VisibleRange visible = visible_range(call, tile, row / call.group);
+    visible.begin -= chunk_begin;
+    visible.end -= chunk_begin;
+    factor[r] = soften_row(scratch.scores + r * kChunk, first_block * kKvBlockSize, end_block * kKvBlockSize, visible,
+                           call.spec->softcap, state.max[row], scratch.lane_sum + row * 16);
+  }
+  const ValueRange values = {chunk.values, chunk.value_stride, begin, end};
+  with_stored(chunk.value_dtype, [&](auto stored) {
+    weigh_range<decltype(stored), kRows>(values, 0, call.value_stride, scratch.scores, factor,
+                                         state.acc + group.first * call.value_stride, call.value_stride);
+  });
+}
+
+// Computes the state of one segment from nothing.
+void attend_segment(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch,
+                    int64_t segment, const SoftmaxState& state) {
+  const int64_t rows = tile.rows(call);
+  for (int64_t r = 0; r < rows; ++r) state.max[r] = kNoScore;
+  for (int64_t i = 0; i < rows * 16; ++i) scratch.lane_sum[i] = 0;
+  for (int64_t i = 0; i < rows * call.value_stride; ++i) state.acc[i] = 0;
+
+  const int64_t tile_begin = visible_range(call, tile, 0).begin;
+  const int64_t tile_end = visible_range(call, tile, tile.token_count - 1).end;
+  const int64_t begin = HWY_MAX(tile_begin, segment * kSegment), end = HWY_MIN(tile_end, (segment + 1) * kSegment);
+  for (int64_t chunk_begin = begin / kChunk * kChunk; chunk_begin < end; chunk_begin += kChunk) {
+    Chunk chunk;
+    load_chunk(call, tile, chunk_begin, HWY_MAX(begin, chunk_begin), HWY_MIN(end, chunk_begin + kChunk), scratch,
+               chunk);
+    for (int64_t r0 = 0; r0 < rows;) {
+      const int at_once = rows_at_once(rows - r0);
+      const RowGroup group = {r0, visible_range(call, tile, r0 / call.group).begin,
+                              visible_range(call, tile, (r0 + at_once - 1) / call.group).end};
+      with_rows(at_once,
+                [&](auto r) { step<decltype(r)::value>(call, tile, scratch, chunk, chunk_begin, group, state); });
+      r0 += at_once;
+    }
+  }
+  const D d;
+  for (int64_t r = 0; r < rows; ++r) {
+    state.sum[r] = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, scratch.lane_sum + r * 16)));
+  }
+}
+
+void clear(const AttentionCall& call, int64_t rows, const SoftmaxState& state) {
+  for (int64_t r = 0; r < rows; ++r) state.max[r] = kNoScore;
+  for (int64_t r = 0; r < rows; ++r) state.sum[r] = 0;
+  for (int64_t i = 0; i < rows * call.value_stride; ++i) state.acc[i] = 0;
+}
+
+// total = total ∪ part. Rows that see nothing of the part are left as they are.
+void merge(const AttentionCall& call, int64_t rows, const SoftmaxState& total, const SoftmaxState& part) {
+  const D d;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (part.max[r] == kNoScore) continue;
+    const float max = HWY_MAX(total.max[r], part.max[r]);
+    const float total_factor = exp2_one(total.max[r] - max), part_factor = exp2_one(part.max[r] - max);
+    total.max[r] = max;
+    total.sum[r] = total.sum[r] * total_factor + part.sum[r] * part_factor;
+    float* to = total.acc + r * call.value_stride;
+    const float* from = part.acc + r * call.value_stride;
+    for (int64_t c = 0; c < call.value_stride; c += kLanes) {
+      const V scaled = hn::Mul(hn::LoadU(d, to + c), hn::Set(d, total_factor));
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, from + c), hn::Set(d, part_factor), scaled), d, to + c);
+    }
+  }
+}
+
+// out = acc / sum; a sink adds to the sum and gives no value.
+void finish(const AttentionCall& call, const AttentionTile& tile, const SoftmaxState& state) {
+  const int64_t first_row = call.sequences[static_cast<size_t>(tile.sequence)].query_begin + tile.token_begin;
+  for (int64_t r = 0; r < tile.rows(call); ++r) {
+    const int64_t head = tile.kv_head * call.group + r % call.group;
+    float sum = state.sum[r], acc_factor = 1.0f;
+    if (call.spec->sinks != nullptr) {
+      const float sink = call.spec->sinks[head] * kLog2E;
+      const float max = HWY_MAX(state.max[r], sink);
+      acc_factor = exp2_one(state.max[r] - max);
+      sum = sum * acc_factor + exp2_one(sink - max);
+    }
+    const float factor = acc_factor / sum;
+    float* out = call.out.row(first_row + r / call.group) + head * call.value_dim;
+    const float* acc = state.acc + r * call.value_stride;
+    for (int64_t c = 0; c < call.value_dim; ++c) out[c] = acc[c] * factor;
+  }
+}
+
+void attend(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
+  const int64_t rows = tile.rows(call);
+  pack_queries(call, tile, scratch.query);
+  if (tile.segment >= 0) {
+    return attend_segment(call, tile, scratch, tile.segment,
+                          SoftmaxState::at(call.partials + tile.partial_offset, rows));
+  }
+  const SoftmaxState part = SoftmaxState::at(scratch.segment, rows);
+  const SoftmaxState total = SoftmaxState::at(scratch.total, rows);
+  const int64_t first = visible_range(call, tile, 0).begin / kSegment;
+  const int64_t last = (visible_range(call, tile, tile.token_count - 1).end - 1) / kSegment;
+  if (first == last) {
+    // Merging one state into nothing gives the same bits.
+    attend_segment(call, tile, scratch, first, part);
+    return finish(call, tile, part);
+  }
+  clear(call, rows, total);
+  for (int64_t segment = first; segment <= last; ++segment) {
+    attend_segment(call, tile, scratch, segment, part);
+    merge(call, rows, total, part);
+  }
+  finish(call, tile, total);
+}
+
+void merge_segments(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
+  const int64_t rows = tile.rows(call);
+  const int64_t elements = SoftmaxState::elements(rows, call.value_stride);
+  const SoftmaxState total = SoftmaxState::at(scratch.total, rows);
+  clear(call, rows, total);
+  for (int64_t s = 0; s < tile.num_segments; ++s) {
+    merge(call, rows, total, SoftmaxState::at(call.partials + tile.partial_offset + s * elements, rows));
+  }
+  finish(call, tile, total);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace quern::cpu::attention
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern::cpu {
+namespace attention {
+HWY_EXPORT(attend);
+HWY_EXPORT(merge_segments);
+}  // namespace attention
+
+void attend_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(attention::attend)(call, tile, scratch);
+}
+
+void merge_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
+  HWY_DYNAMIC_DISPATCH(attention::merge_segments)(call, tile, scratch);
+}
+
+}  // namespace quern::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,69 @@
+#include "kernels/cpu/isa.h"
+
+// clang-format off: the choice of targets comes before highway
+#include "kernels/cpu/dot_targets.h"
+#include <hwy/highway.h>
+// clang-format on
+
+#include "base/status.h"
+
+namespace quern::cpu {
+namespace {
+
+struct Isa {
+  std::string_view name;
+  int64_t targets;  // highway's bits, any of which serves
+};
+
+constexpr Isa kIsas[] = {
+    {"avx512", HWY_AVX3_DL | HWY_AVX3},
+    {"avx2", HWY_AVX2},
+    {"sse4", HWY_SSE4},
+    {"neon", HWY_NEON},
+    {"scalar", HWY_SCALAR},
+};
+
+// Builds for one target dispatch statically and have no run-time choice to make (nor need highway's library).
+constexpr bool kOneTarget = (HWY_TARGETS & (HWY_TARGETS - 1)) == 0;
+
+int64_t machine_targets() {
+  if constexpr (kOneTarget) {
+    return HWY_TARGETS;
+  } else {
+    // Asked once, before select_isa narrows highway's answer. HWY_SCALAR needs nothing of the machine; highway reports
+    // it only where nothing better is left.
+    static const int64_t targets = (hwy::SupportedTargets() | HWY_SCALAR) & HWY_TARGETS;
+    return targets;
+  }
+}
+
+}  // namespace
+
+Result<std::string> select_isa(std::string_view name) {
+  const int64_t present = machine_targets();
+  bool known = name.empty();
+  for (const Isa& isa : kIsas) {
+    known = known || isa.name == name;
+    if ((present & isa.targets) == 0 || (!name.empty() && isa.name != name)) continue;
+    if constexpr (!kOneTarget) {
+      hwy::SetSupportedTargetsForTest(present & isa.targets);
+      hwy::GetChosenTarget().Update(present & isa.targets);
+    }
+    return std::string(isa.name);
+  }
+  if (!known) {
+    return invalid_argument(fmt::format("isa \"{}\": not one of avx512, avx2, sse4, neon, scalar", name));
+  }
+  return unsupported(fmt::format("isa \"{}\" is not available on this machine", name));
+}
+
+std::vector<std::string> available_isas() {
+  std::vector<std::string> names;
+  const int64_t present = machine_targets();
+  for (const Isa& isa : kIsas) {
+    if ((present & isa.targets) != 0) names.emplace_back(isa.name);
+  }
+  return names;
+}
+
+}  // namespace quern::cpu

@@ -1,0 +1,88 @@
+#include "kernels/cpu/kv_storage.h"
+
+#include <cstring>
+
+#include "base/status.h"
+#include "kernels/cpu/kv_write.h"
+#include "kernels/cpu/parallel_rows.h"
+
+namespace quern::cpu {
+namespace {
+
+constexpr size_t kLine = 64;
+
+size_t round_up(size_t n, size_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+size_t element_bytes(KvDType dtype) {
+  switch (dtype) {
+    case KvDType::kF32: return 4;
+    case KvDType::kF16:
+    case KvDType::kBF16: return 2;
+    case KvDType::kQ8_0: return 1;
+  }
+  return 0;
+}
+
+// Places a section at `offset` and returns the offset behind it.
+size_t place(KvSection& section, KvDType dtype, int64_t dim, bool transposed, size_t offset) {
+  section.dtype = dtype;
+  section.transposed = transposed;
+  section.dim = dim;
+  section.stride = transposed ? dim : static_cast<int64_t>(round_up(static_cast<size_t>(dim), kKvBlockSize));
+  section.groups = dtype == KvDType::kQ8_0 ? (dim + kKvScaleGroup - 1) / kKvScaleGroup : 0;
+  section.offset = offset;
+  offset = round_up(offset + kKvBlockSize * static_cast<size_t>(section.stride) * element_bytes(dtype), kLine);
+  section.scales_offset = offset;
+  return round_up(offset + kKvBlockSize * static_cast<size_t>(section.groups) * sizeof(uint16_t), kLine);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CpuKvStorage>> CpuKvStorage::create(std::span<const KvLayerSpec> layers, int32_t num_blocks) {
+  QUERN_TRY(check_kv_request(layers, num_blocks));
+  auto storage = std::make_unique<CpuKvStorage>();
+  storage->layers.assign(layers.begin(), layers.end());
+  storage->num_blocks = num_blocks;
+  for (const KvLayerSpec& spec : layers) {
+    KvLayer layer;
+    layer.spec = spec;
+    layer.head_bytes = place(layer.key, spec.key_dtype, spec.key_dim, !spec.value_in_key, 0);
+    if (spec.value_in_key) {
+      layer.value = layer.key;
+    } else {
+      layer.head_bytes = place(layer.value, spec.value_dtype, spec.value_dim, false, layer.head_bytes);
+    }
+    const size_t heads = static_cast<size_t>(num_blocks) * static_cast<size_t>(spec.num_kv_heads);
+    QUERN_ASSIGN(layer.bytes, allocate_bytes(heads * layer.head_bytes));
+    storage->data.push_back(std::move(layer));
+  }
+  return storage;
+}
+
+void write_kv(ThreadPool& pool, Mat key, Mat value, std::span<const int32_t> slots, KvLayer& layer) {
+  parallel_rows(pool, key.rows, key.cols + value.cols, 6, [&](int64_t begin, int64_t end, int32_t) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int32_t slot = slots[static_cast<size_t>(t)];
+      const int64_t block = slot / kKvBlockSize, position = slot % kKvBlockSize;
+      for (int64_t h = 0; h < layer.spec.num_kv_heads; ++h) {
+        std::byte* head = layer.head(block, h);
+        write_kv_vector(key.row(t) + h * layer.spec.key_dim, layer.key, position, head);
+        if (!layer.spec.value_in_key) {
+          write_kv_vector(value.row(t) + h * layer.spec.value_dim, layer.value, position, head);
+        }
+      }
+    }
+  });
+}
+
+void copy_kv_block(CpuKvStorage& storage, int32_t source, int32_t target) {
+  if (source == target) return;
+  for (KvLayer& layer : storage.data) {
+    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    std::memcpy(layer.head(target, 0), layer.head(source, 0), bytes);
+  }
+}
+
+}  // namespace quern::cpu

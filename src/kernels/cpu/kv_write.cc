@@ -1,0 +1,133 @@
+#include "kernels/cpu/kv_write.h"
+
+// clang-format off: the choice of targets comes first, then the loop over them
+#include "kernels/cpu/dot_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/kv_write.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include <algorithm>
+
+#include "tensor/dequantize.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quern::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kPiece = 32;  // elements converted at a time; also what shares a Q8_0 scale
+static_assert(kPiece == kKvScaleGroup);
+constexpr float kF16Max = 65504.0f;
+
+// Pieces are padded with zeros to kPiece, so the conversions need no tails.
+using D = hn::CappedTag<float, 16>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+
+void to_f16(const float* source, uint16_t* target) {
+  const D d;
+// Highway's emulation of the conversion rounds differently; these targets have an instruction.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+  const hn::Rebind<hwy::float16_t, D> dh;
+  const hn::Rebind<uint16_t, D> du;
+  for (int64_t i = 0; i < kPiece; i += kLanes) {
+    const auto clamped = hn::Min(hn::Set(d, kF16Max), hn::Max(hn::Set(d, -kF16Max), hn::LoadU(d, source + i)));
+    hn::StoreU(hn::BitCast(du, hn::DemoteTo(dh, clamped)), du, target + i);
+  }
+#else
+  (void)d;
+  for (int64_t i = 0; i < kPiece; ++i) target[i] = f32_to_f16(std::clamp(source[i], -kF16Max, kF16Max));
+#endif
+}
+
+// Round to nearest even on the bits; a NaN keeps a set mantissa bit.
+void to_bf16(const float* source, uint16_t* target) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  for (int64_t i = 0; i < kPiece; i += kLanes) {
+    const auto value = hn::LoadU(d, source + i);
+    const auto bits = hn::BitCast(du, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
+    const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
+    const auto kept = hn::IfThenElse(is_nan, hn::Or(bits, hn::Set(du, 0x400000)), rounded);
+    // Below 2^16 after the shift: the saturation of DemoteTo from signed to unsigned has nothing to do.
+    const hn::RebindToSigned<D> di;
+    hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, hn::ShiftRight<16>(kept))), dh, target + i);
+  }
+}
+
+// Returns the float16 bits of the scale.
+uint16_t to_q8_0(const float* source, int8_t* target) {
+  const D d;
+  auto max = hn::Zero(d);
+  for (int64_t i = 0; i < kPiece; i += kLanes) max = hn::Max(max, hn::Abs(hn::LoadU(d, source + i)));
+  const uint16_t scale = f32_to_f16(std::min(hn::GetLane(hn::MaxOfLanes(d, max)) / 127.0f, kF16Max));
+  const float exact_scale = f16_to_f32(scale);
+  const auto inverse = hn::Set(d, exact_scale > 0 ? 1.0f / exact_scale : 0.0f);
+  const hn::Rebind<int8_t, D> d8;
+  for (int64_t i = 0; i < kPiece; i += kLanes) {
+    const auto scaled = hn::Mul(hn::LoadU(d, source + i), inverse);
+    const auto clamped = hn::Min(hn::Set(d, 127.0f), hn::Max(hn::Set(d, -127.0f), scaled));
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(clamped)), d8, target + i);
+  }
+  return scale;
+}
+
+template <class T>
+HWY_INLINE void place(const T* piece, int64_t first, int64_t count, const KvSection& section, int64_t position,
+                      std::byte* head) {
+  T* target = reinterpret_cast<T*>(head + section.offset);
+  if (section.transposed) {
+    for (int64_t i = 0; i < count; ++i) target[(first + i) * kKvBlockSize + position] = piece[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) target[position * section.stride + first + i] = piece[i];
+  }
+}
+
+void write_vector(const float* source, const KvSection& section, int64_t position, std::byte* head) {
+  HWY_ALIGN float values[kPiece];
+  HWY_ALIGN uint16_t halves[kPiece];
+  HWY_ALIGN int8_t bytes[kPiece];
+  for (int64_t first = 0; first < section.dim; first += kPiece) {
+    const int64_t count = HWY_MIN(kPiece, section.dim - first);
+    for (int64_t i = 0; i < kPiece; ++i) values[i] = i < count ? source[first + i] : 0.0f;
+    switch (section.dtype) {
+      case KvDType::kF32: place(values, first, count, section, position, head); break;
+      case KvDType::kF16:
+        to_f16(values, halves);
+        place(halves, first, count, section, position, head);
+        break;
+      case KvDType::kBF16:
+        to_bf16(values, halves);
+        place(halves, first, count, section, position, head);
+        break;
+      case KvDType::kQ8_0: {
+        const int64_t group = first / kKvScaleGroup;
+        const int64_t at = section.transposed ? group * kKvBlockSize + position : position * section.groups + group;
+        reinterpret_cast<uint16_t*>(head + section.scales_offset)[at] = to_q8_0(values, bytes);
+        place(bytes, first, count, section, position, head);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace quern::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern::cpu {
+HWY_EXPORT(write_vector);
+
+void write_kv_vector(const float* source, const KvSection& section, int64_t position, std::byte* head) {
+  HWY_DYNAMIC_DISPATCH(write_vector)(source, section, position, head);
+}
+
+}  // namespace quern::cpu
+#endif  // HWY_ONCE
