@@ -1,0 +1,49 @@
+#include "server/api_error.h"
+
+#include "base/json.h"
+
+namespace quern {
+
+ApiError to_api_error(const Error& error) {
+  ApiError result{.message = error.message};
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kInvalidFile:
+    case ErrorCode::kUnsupported: return result;
+    case ErrorCode::kNotFound: result.status = 404; return result;
+    case ErrorCode::kResourceExhausted:
+      result.status = 429;
+      result.type = "rate_limit_error";
+      return result;
+    case ErrorCode::kPermissionDenied:
+      result.status = 403;
+      result.type = "permission_error";
+      return result;
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kCancelled:
+      result.status = 503;
+      result.type = "service_unavailable";
+      return result;
+    case ErrorCode::kDeadlineExceeded:
+      result.status = 504;
+      result.type = "timeout";
+      return result;
+    case ErrorCode::kIo:
+    case ErrorCode::kInternal: break;
+  }
+  result.status = 500;
+  result.type = "internal_error";
+  return result;
+}
+
+std::string openai_error_body(const ApiError& error) {
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return dump_json({{"error",
+                     {{"message", error.message},
+                      {"type", error.type},
+                      {"param", text_or_null(error.param)},
+                      {"code", text_or_null(error.code)}}},
+                    {"detail", error.message}});
+}
+
+}  // namespace quern

@@ -1,0 +1,63 @@
+// What a route sees of HTTP: one request, whole, and a reply that is sent at once or streamed.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace quern::http {
+
+namespace asio = boost::asio;
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Request {
+  std::string method;  // "GET"
+  std::string path;    // percent-decoded, without the query
+  std::vector<std::pair<std::string, std::string>> query;
+  Headers headers;  // names in lower case
+  std::string body;
+  std::string id;  // from X-Request-Id when it is sane, else made here; sent back
+
+  std::optional<std::string_view> header(std::string_view lower_case_name) const;
+};
+
+// Wakes one coroutine from any thread. Kept by shared_ptr: the one that notifies may outlive the one that waits.
+class Signal : public std::enable_shared_from_this<Signal> {
+ public:
+  explicit Signal(asio::any_io_executor executor) : timer_(std::move(executor)) {}
+  void notify();                 // any thread; not lost when nobody waits yet
+  asio::awaitable<void> wait();  // on the executor's strand; returns at once after an unseen notify()
+
+ private:
+  asio::steady_timer timer_;
+  bool set_ = false;
+};
+
+// The way back. Exactly one of send() or start_stream() is called. All on the connection's strand.
+class Reply {
+ public:
+  virtual ~Reply() = default;
+  virtual asio::awaitable<void> send(int status, std::string_view content_type, std::string body,
+                                     Headers headers = {}) = 0;
+
+  virtual asio::awaitable<void> start_stream(int status, std::string_view content_type, Headers headers = {}) = 0;
+  // Waits until the bytes are with the kernel: a slow reader slows its own route down, nobody else. false: the client
+  // is gone.
+  virtual asio::awaitable<bool> write(std::string_view bytes) = 0;
+  virtual asio::awaitable<void> end_stream() = 0;
+
+  // A signal on this connection's strand; also notified when the client disconnects.
+  virtual std::shared_ptr<Signal> signal() = 0;
+  virtual bool client_gone() const = 0;
+};
+
+using Handler = std::function<asio::awaitable<void>(const Request&, Reply&)>;
+
+}  // namespace quern::http

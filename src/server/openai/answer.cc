@@ -1,0 +1,103 @@
+#include "server/openai/answer.h"
+
+#include <chrono>
+#include <random>
+
+#include "base/status.h"
+
+namespace quern::openai {
+namespace {
+
+Json usage_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.output_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.output_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+Json head_json(const AnswerHead& head, const char* object) {
+  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+}
+
+std::string chunk(const AnswerHead& head, Json choice, bool with_usage) {
+  Json body = head_json(head, head.kind == AnswerKind::kChat ? "chat.completion.chunk" : "text_completion");
+  body["choices"] = Json::array({std::move(choice)});
+  if (with_usage) body["usage"] = nullptr;
+  return "data: " + dump_json(body) + "\n\n";
+}
+
+Json chunk_choice(AnswerKind kind, int32_t index, const std::string& text, Json finish_reason) {
+  Json choice = {{"index", index}};
+  if (kind == AnswerKind::kChat) {
+    choice["delta"] = text.empty() ? Json::object() : Json{{"content", text}};
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = std::move(finish_reason);
+  return choice;
+}
+
+}  // namespace
+
+AnswerHead make_answer_head(AnswerKind kind, const std::string& model) {
+  thread_local std::mt19937_64 generator{std::random_device{}()};
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {
+      .kind = kind,
+      .id = fmt::format("{}-{:016x}{:016x}", kind == AnswerKind::kChat ? "chatcmpl" : "cmpl", generator(), generator()),
+      .model = model,
+      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+}
+
+void Usage::add(const FinishEvent& finish, bool first_of_prompt) {
+  output_tokens += finish.output_tokens;
+  if (!first_of_prompt) return;
+  prompt_tokens += finish.prompt_tokens;
+  cached_tokens += finish.cached_tokens;
+}
+
+Json answer_choice(AnswerKind kind, int32_t index, const std::string& text, FinishReason reason) {
+  Json choice = {{"index", index}};
+  if (kind == AnswerKind::kChat) {
+    choice["message"] = {{"role", "assistant"}, {"content", text}};
+  } else {
+    choice["text"] = text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = finish_reason_name(reason);
+  return choice;
+}
+
+Json answer_body(const AnswerHead& head, Json choices, const Usage& usage) {
+  Json body = head_json(head, head.kind == AnswerKind::kChat ? "chat.completion" : "text_completion");
+  body["choices"] = std::move(choices);
+  body["usage"] = usage_json(usage);
+  return body;
+}
+
+std::string role_chunk(const AnswerHead& head, int32_t index, bool with_usage) {
+  return chunk(head,
+               {{"index", index},
+                {"delta", {{"role", "assistant"}, {"content", ""}}},
+                {"logprobs", nullptr},
+                {"finish_reason", nullptr}},
+               with_usage);
+}
+
+std::string text_chunk(const AnswerHead& head, int32_t index, const std::string& text, bool with_usage) {
+  return chunk(head, chunk_choice(head.kind, index, text, nullptr), with_usage);
+}
+
+std::string finish_chunk(const AnswerHead& head, int32_t index, FinishReason reason, bool with_usage) {
+  return chunk(head, chunk_choice(head.kind, index, "", finish_reason_name(reason)), with_usage);
+}
+
+std::string usage_chunk(const AnswerHead& head, const Usage& usage) {
+  Json body = head_json(head, head.kind == AnswerKind::kChat ? "chat.completion.chunk" : "text_completion");
+  body["choices"] = Json::array();
+  body["usage"] = usage_json(usage);
+  return "data: " + dump_json(body) + "\n\n";
+}
+
+}  // namespace quern::openai

@@ -1,0 +1,247 @@
+#include "server/openai/request.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/status.h"
+
+namespace quern::openai {
+namespace {
+
+constexpr size_t kStopStringsMax = 64;
+constexpr size_t kStopBytesMax = 4096;
+constexpr int64_t kTokensMax = std::numeric_limits<int32_t>::max();
+constexpr int64_t kChoicesMax = 128;
+constexpr size_t kPromptsMax = 1024;
+
+void read_logit_bias(Fields& fields, SamplingOptions& sampling) {
+  const Json* bias = fields.object("logit_bias");
+  if (bias == nullptr) return;
+  for (const auto& item : bias->items()) {
+    const std::string& key = item.key();
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0) {
+      return fields.fault("logit_bias", "logit_bias: the keys must be token ids");
+    }
+    const double value = item.value().is_number() ? item.value().get<double>() : std::nan("");
+    if (!(value >= -100 && value <= 100)) {
+      return fields.fault("logit_bias", fmt::format("logit_bias: the value of {} is not a number in [-100, 100]", id));
+    }
+    sampling.logit_bias.emplace_back(id, static_cast<float>(value));
+  }
+}
+
+void read_sampling(Fields& fields, SamplingOptions& sampling) {
+  const auto set = [&](float& target, std::string_view name, double min, double max) {
+    if (const auto value = fields.number(name, min, max)) target = static_cast<float>(*value);
+  };
+  set(sampling.temperature, "temperature", 0, 100);
+  set(sampling.top_p, "top_p", std::numeric_limits<float>::min(), 1);
+  set(sampling.min_p, "min_p", 0, 1);
+  set(sampling.typical_p, "typical_p", std::numeric_limits<float>::min(), 1);
+  set(sampling.presence_penalty, "presence_penalty", -2, 2);
+  set(sampling.frequency_penalty, "frequency_penalty", -2, 2);
+  set(sampling.repetition_penalty, "repetition_penalty", std::numeric_limits<float>::min(), 100);
+  if (const auto value = fields.integer("top_k", -1, kTokensMax)) sampling.top_k = static_cast<int32_t>(*value);
+  if (const auto value =
+          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
+    sampling.seed = static_cast<uint64_t>(*value);
+  }
+  read_logit_bias(fields, sampling);
+}
+
+void read_stop(Fields& fields, Request& request) {
+  if (auto stop = fields.string_or_strings("stop", kStopStringsMax)) {
+    for (std::string& text : *stop) {
+      if (text.empty()) return fields.fault("stop", "stop: an empty string cannot end an answer");
+      if (text.size() > kStopBytesMax) {
+        return fields.fault(
+            "stop", fmt::format("stop: a string of {} bytes is over the limit of {}", text.size(), kStopBytesMax));
+      }
+      request.stop.push_back(std::move(text));
+    }
+  }
+  if (const auto ids = fields.integers("stop_token_ids", 0, kTokensMax, kStopStringsMax)) {
+    request.stop_token_ids.assign(ids->begin(), ids->end());
+  }
+}
+
+// Fields this server knows and cannot honour yet: refused by name, unless the value asks for nothing.
+void refuse_unsupported(Fields& fields) {
+  const auto refuse_if = [&](std::string_view name, auto asks_for_something) {
+    const Json* value = fields.any(name);
+    if (value != nullptr && asks_for_something(*value)) {
+      fields.fault(name, fmt::format("{}: this value is not supported", name));
+    }
+  };
+  const auto truthy = [](const Json& value) { return !(value == false || value == 0 || value == Json::array()); };
+  for (const std::string_view name :
+       {"logprobs", "top_logprobs", "prompt_logprobs", "best_of", "suffix", "functions", "function_call", "audio",
+        "prediction", "reasoning_effort", "structured_outputs", "use_beam_search"}) {
+    if (name == "best_of") {
+      refuse_if(name, [](const Json& value) { return value != 1; });
+    } else {
+      refuse_if(name, truthy);
+    }
+  }
+  refuse_if("response_format",
+            [](const Json& value) { return !value.is_object() || value.value("type", "") != "text"; });
+  refuse_if("modalities", [](const Json& value) { return value != Json::array({"text"}); });
+  fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
+}
+
+GenerationFields read_generation(Fields& fields, const SamplingOptions& defaults) {
+  GenerationFields result;
+  result.request.sampling = defaults;
+  if (auto model = fields.string("model")) result.model = std::move(*model);
+  read_sampling(fields, result.request.sampling);
+  read_stop(fields, result.request);
+  const auto max_tokens = fields.integer("max_tokens", 1, std::numeric_limits<int64_t>::max());
+  const auto max_completion_tokens = fields.integer("max_completion_tokens", 1, std::numeric_limits<int64_t>::max());
+  if (const auto limit = max_completion_tokens ? max_completion_tokens : max_tokens) {
+    result.request.max_tokens = static_cast<int32_t>(std::min(*limit, kTokensMax));
+  }
+  result.request.n = static_cast<int32_t>(fields.integer("n", 1, kChoicesMax).value_or(1));
+  result.request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  result.request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  result.request.priority = static_cast<int32_t>(
+      fields.integer("priority", std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()).value_or(0));
+  result.stream = fields.boolean("stream").value_or(false);
+  if (const Json* options = fields.object("stream_options")) {
+    Fields inner(*options);
+    result.include_usage = inner.boolean("include_usage").value_or(false);
+    inner.accept({"include_obfuscation"});
+    inner.refuse_unknown();
+    if (!inner.ok()) fields.fault("stream_options", inner.take_error().message);
+    if (!result.stream) fields.fault("stream_options", "stream_options: only with stream: true");
+  }
+  return result;
+}
+
+// Content as templates take it: text, null, or parts of type text joined by newlines.
+ApiResult<Json> flat_content(const Json& content, size_t message_idx) {
+  const std::string param = fmt::format("messages[{}].content", message_idx);
+  if (content.is_null() || content.is_string()) return content;
+  if (!content.is_array()) return bad_field(param, param + ": must be a string or a list of parts");
+  std::string text;
+  bool first = true;
+  for (const Json& part : content) {
+    if (!part.is_object() || !part.contains("type") || !part["type"].is_string()) {
+      return bad_field(param, param + ": each part must be an object with a type");
+    }
+    const auto type = part["type"].get<std::string>();
+    if (type != "text")
+      return bad_field(param, fmt::format("{}: parts of type {} are not supported by this model", param, type));
+    if (!part.contains("text") || !part["text"].is_string())
+      return bad_field(param, param + ": a text part must have a text");
+    if (!first) text += '\n';
+    first = false;
+    text += part["text"].get<std::string>();
+  }
+  return Json(std::move(text));
+}
+
+ApiResult<Json> checked_messages(const Json& messages) {
+  if (messages.empty()) return bad_field("messages", "messages: must not be empty");
+  Json result = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string param = fmt::format("messages[{}]", i);
+    Json message = messages[i];
+    if (!message.is_object()) return bad_field(param, param + ": must be an object");
+    if (!message.contains("role") || !message["role"].is_string())
+      return bad_field(param + ".role", param + ".role: must be a string");
+    if (message["role"] == "developer") message["role"] = "system";
+    const auto role = message["role"].get<std::string>();
+    if (role != "system" && role != "user" && role != "assistant" && role != "tool" && role != "function") {
+      return bad_field(param + ".role", fmt::format("{}.role: {} is not a role", param, role));
+    }
+    auto content = flat_content(message.contains("content") ? message["content"] : Json(nullptr), i);
+    if (!content) return std::unexpected(content.error());
+    if (content->is_null() && role != "assistant") return bad_field(param + ".content", param + ".content: is missing");
+    message["content"] = std::move(*content);
+    // Clients replay what they received; a null there says the same as nothing.
+    for (const char* name : {"tool_calls", "function_call", "refusal", "audio", "name"}) {
+      if (message.contains(name) && message[name].is_null()) message.erase(name);
+    }
+    result.push_back(std::move(message));
+  }
+  return result;
+}
+
+void read_tools(Fields& fields, ChatRequest& chat) {
+  if (const Json* tools = fields.array("tools"); tools != nullptr && !tools->empty()) chat.tools = *tools;
+  if (const Json* choice = fields.any("tool_choice")) {
+    if (*choice == "none") {
+      chat.tools = nullptr;
+    } else if (*choice != "auto") {
+      fields.fault("tool_choice", "tool_choice: only none and auto are supported");
+    }
+  }
+  fields.accept({"parallel_tool_calls"});
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> parse_chat_request(const Json& body, const SamplingOptions& defaults) {
+  Fields fields(body);
+  ChatRequest chat;
+  const Json* messages = fields.array("messages");
+  if (messages == nullptr) fields.fault("messages", "messages: is missing");
+  chat.generation = read_generation(fields, defaults);
+  read_tools(fields, chat);
+  if (const Json* kwargs = fields.object("chat_template_kwargs")) chat.template_kwargs = *kwargs;
+  chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt) {
+    fields.fault("continue_final_message", "continue_final_message: not together with add_generation_prompt");
+  }
+  refuse_unsupported(fields);
+  fields.refuse_unknown();
+  if (!fields.ok()) return std::unexpected(fields.take_error());
+  auto checked = checked_messages(*messages);
+  if (!checked) return std::unexpected(checked.error());
+  chat.messages = std::move(*checked);
+  return chat;
+}
+
+ApiResult<CompletionRequest> parse_completion_request(const Json& body, const SamplingOptions& defaults) {
+  Fields fields(body);
+  CompletionRequest completion;
+  completion.generation = read_generation(fields, defaults);
+  completion.echo = fields.boolean("echo").value_or(false);
+  const Json* prompt = fields.any("prompt");
+  const auto add_ids = [&](const Json& list) {
+    const Json wrapped = {{"prompt", list}};
+    Fields inner(wrapped);
+    const auto ids = inner.integers("prompt", 0, kTokensMax, std::numeric_limits<size_t>::max());
+    if (!ids) return fields.fault("prompt", inner.take_error().message);
+    completion.prompts.emplace_back(std::vector<int32_t>(ids->begin(), ids->end()));
+  };
+  if (prompt == nullptr) {
+    fields.fault("prompt", "prompt: is missing");
+  } else if (prompt->is_string()) {
+    completion.prompts.emplace_back(prompt->get<std::string>());
+  } else if (!prompt->is_array() || prompt->empty()) {
+    fields.fault("prompt", "prompt: must be a string, a list of strings, or token ids");
+  } else if (prompt->front().is_number()) {
+    add_ids(*prompt);
+  } else if (prompt->size() > kPromptsMax) {
+    fields.fault("prompt", fmt::format("prompt: {} prompts are over the limit of {}", prompt->size(), kPromptsMax));
+  } else {
+    for (const Json& item : *prompt) {
+      if (item.is_string()) {
+        completion.prompts.emplace_back(item.get<std::string>());
+      } else {
+        add_ids(item);
+      }
+    }
+  }
+  refuse_unsupported(fields);
+  fields.refuse_unknown();
+  if (!fields.ok()) return std::unexpected(fields.take_error());
+  return completion;
+}
+
+}  // namespace quern::openai
