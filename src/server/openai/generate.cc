@@ -1,0 +1,200 @@
+#include "server/openai/generate.h"
+
+#include "base/status.h"
+#include "server/openai/answer.h"
+#include "server/openai/request.h"
+#include "server/pump.h"
+
+namespace quern::openai {
+namespace {
+
+using http::asio::awaitable;
+
+// A request that is ready for the engine: one prompt per stream, `n` answers each.
+struct Job {
+  const ServedModel* model = nullptr;
+  GenerationFields fields;
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<std::string> echoes;  // text before each answer; empty for chat
+};
+
+ApiResult<Json> parse_body(const http::Request& request) {
+  auto body = parse_json(request.body, "request body");
+  if (!body) return std::unexpected(to_api_error(body.error()));
+  return std::move(*body);
+}
+
+// Which model, before the fields whose defaults depend on it.
+ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
+  if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
+  const auto name = body.find("model");
+  if (name == body.end() || name->is_null()) return models.find("");
+  if (!name->is_string()) return bad_field("model", "model: must be a string");
+  return models.find(name->get<std::string>());
+}
+
+SamplingOptions defaults_of(const ServedModel& model) {
+  SamplingOptions options;
+  model.text->defaults().apply_to(options);
+  return options;
+}
+
+ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& request) {
+  auto body = parse_body(request);
+  if (!body) return std::unexpected(body.error());
+  auto model = find_model(models, *body);
+  if (!model) return std::unexpected(model.error());
+  auto chat = parse_chat_request(*body, defaults_of(**model));
+  if (!chat) return std::unexpected(chat.error());
+  TemplateInput input;
+  input.messages = std::move(chat->messages);
+  input.tools = std::move(chat->tools);
+  input.kwargs = std::move(chat->template_kwargs);
+  input.add_generation_prompt = chat->add_generation_prompt;
+  input.continue_final_message = chat->continue_final_message;
+  auto ids = (*model)->text->encode_chat(std::move(input));
+  if (!ids) return std::unexpected(to_api_error(ids.error()));
+  Job job{.model = *model, .fields = std::move(chat->generation), .prompts = {}, .echoes = {""}};
+  job.prompts.push_back(std::move(*ids));
+  return job;
+}
+
+ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request& request) {
+  auto body = parse_body(request);
+  if (!body) return std::unexpected(body.error());
+  auto model = find_model(models, *body);
+  if (!model) return std::unexpected(model.error());
+  auto completion = parse_completion_request(*body, defaults_of(**model));
+  if (!completion) return std::unexpected(completion.error());
+  const TextModel& text = *(*model)->text;
+  Job job{.model = *model, .fields = std::move(completion->generation), .prompts = {}, .echoes = {}};
+  for (auto& prompt : completion->prompts) {
+    std::string echo;
+    if (const auto* words = std::get_if<std::string>(&prompt)) {
+      auto ids = text.encode_prompt(*words);
+      if (!ids) return std::unexpected(to_api_error(ids.error()));
+      job.prompts.push_back(std::move(*ids));
+      if (completion->echo) echo = *words;
+    } else {
+      auto& ids = std::get<std::vector<int32_t>>(prompt);
+      if (completion->echo) {
+        auto decoded = text.tokenizer().decode(ids, true);
+        if (!decoded) return std::unexpected(to_api_error(decoded.error()));
+        echo = std::move(*decoded);
+      }
+      job.prompts.push_back(std::move(ids));
+    }
+    job.echoes.push_back(std::move(echo));
+  }
+  return job;
+}
+
+ApiResult<EventStreams> submit(Job& job) {
+  EventStreams streams;
+  for (auto& prompt : job.prompts) {
+    Request request = job.fields.request;
+    request.prompt_ids = std::move(prompt);
+    const auto prompt_tokens = static_cast<int64_t>(request.prompt_ids.size());
+    auto stream = job.model->engine->submit(std::move(request));
+    if (!stream) {
+      ApiError error = to_api_error(stream.error());
+      if (prompt_tokens >= job.model->engine->max_model_len()) error.code = "context_length_exceeded";
+      return std::unexpected(std::move(error));
+    }
+    streams.push_back(std::move(*stream));
+  }
+  return streams;
+}
+
+awaitable<void> send_error(http::Reply& reply, const ApiError& error) {
+  http::Headers headers;
+  if (error.status == 429) headers.emplace_back("Retry-After", "1");
+  co_await reply.send(error.status, "application/json", openai_error_body(error), std::move(headers));
+}
+
+awaitable<void> answer_whole(const AnswerHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
+  const int32_t n = job.fields.request.n;
+  std::vector<std::string> texts;
+  for (const std::string& echo : job.echoes) texts.insert(texts.end(), static_cast<size_t>(n), echo);
+  std::vector<Json> choices(texts.size());
+  Usage usage;
+  std::optional<ApiError> failure;
+  const EventSink sink = [&](size_t stream_idx, const Event& event) -> awaitable<bool> {
+    const auto place = [&](int32_t index) { return stream_idx * static_cast<size_t>(n) + static_cast<size_t>(index); };
+    if (event.token) texts[place(event.token->index)] += event.token->text;
+    if (!event.finish) co_return true;
+    const FinishEvent& finish = *event.finish;
+    if (finish.reason == FinishReason::kError) {
+      failure = to_api_error(finish.error.value_or(Error{ErrorCode::kInternal, "generation failed"}));
+      co_return false;
+    }
+    const size_t at = place(finish.index);
+    texts[at] += finish.text;
+    choices[at] = answer_choice(head.kind, static_cast<int32_t>(at), texts[at], finish.reason);
+    usage.add(finish, finish.index == 0);
+    co_return true;
+  };
+  const bool complete = co_await pump(reply, streams, sink);
+  if (failure) co_return co_await send_error(reply, *failure);
+  if (!complete) co_return;  // the client is gone
+  co_await reply.send(200, "application/json", dump_json(answer_body(head, Json(std::move(choices)), usage)));
+}
+
+awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
+  const int32_t n = job.fields.request.n;
+  const bool with_usage = job.fields.include_usage;
+  co_await reply.start_stream(200, "text/event-stream; charset=utf-8");
+  for (size_t i = 0; i < streams.size() * static_cast<size_t>(n); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    const std::string& echo = job.echoes[i / static_cast<size_t>(n)];
+    if (head.kind == AnswerKind::kChat) co_await reply.write(role_chunk(head, index, with_usage));
+    if (!echo.empty()) co_await reply.write(text_chunk(head, index, echo, with_usage));
+  }
+  Usage usage;
+  const EventSink sink = [&](size_t stream_idx, const Event& event) -> awaitable<bool> {
+    const auto place = [&](int32_t index) { return static_cast<int32_t>(stream_idx) * n + index; };
+    if (event.token && !event.token->text.empty()) {
+      co_return co_await reply.write(text_chunk(head, place(event.token->index), event.token->text, with_usage));
+    }
+    if (!event.finish) co_return true;
+    const FinishEvent& finish = *event.finish;
+    if (finish.reason == FinishReason::kError) {
+      const Error error = finish.error.value_or(Error{ErrorCode::kInternal, "generation failed"});
+      co_await reply.write("data: " + openai_error_body(to_api_error(error)) + "\n\n");
+      co_return false;
+    }
+    const int32_t index = place(finish.index);
+    if (!finish.text.empty()) co_await reply.write(text_chunk(head, index, finish.text, with_usage));
+    usage.add(finish, finish.index == 0);
+    co_return co_await reply.write(finish_chunk(head, index, finish.reason, with_usage));
+  };
+  if (co_await pump(reply, streams, sink)) {
+    if (with_usage) co_await reply.write(usage_chunk(head, usage));
+    co_await reply.write(kDoneChunk);
+  }
+  co_await reply.end_stream();
+}
+
+awaitable<void> run(AnswerKind kind, ApiResult<Job> job, http::Reply& reply) {
+  if (!job) co_return co_await send_error(reply, job.error());
+  auto streams = submit(*job);
+  if (!streams) co_return co_await send_error(reply, streams.error());
+  const AnswerHead head = make_answer_head(kind, job->model->id);
+  if (job->fields.stream) {
+    co_await answer_stream(head, *job, *streams, reply);
+  } else {
+    co_await answer_whole(head, *job, *streams, reply);
+  }
+}
+
+}  // namespace
+
+awaitable<void> chat_completions(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  co_await run(AnswerKind::kChat, prepare_chat(models, request), reply);
+}
+
+awaitable<void> completions(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  co_await run(AnswerKind::kCompletion, prepare_completion(models, request), reply);
+}
+
+}  // namespace quern::openai
