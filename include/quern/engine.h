@@ -31,8 +31,9 @@ struct EngineOptions {
   int32_t max_model_len = 0;             // 0: the model's context length, or less when memory does not allow it
   int32_t max_num_batched_tokens = 512;  // token budget of a step
   int32_t max_num_seqs = 16;
-  int32_t max_waiting = 256;          // requests in the queue; one more is refused (kResourceExhausted)
-  int64_t kv_cache_bytes = 0;         // 0: enough for one sequence of max_model_len, at most a quarter of free memory
+  int32_t max_waiting = 256;   // requests beyond max_num_seqs; one more is refused (kResourceExhausted)
+  int64_t kv_cache_bytes = 0;  // 0: enough for one sequence of max_model_len and for max_num_seqs of 1024 tokens, at
+                               // most a quarter of free memory. max_model_len sinks to what it holds.
   bool enable_prefix_caching = true;  // blocks of finished requests serve later ones that begin with the same tokens
 };
 
@@ -58,7 +59,8 @@ struct Request {
   bool ignore_eos = false;
   bool skip_special_tokens = true;  // in the text
   int32_t n = 1;                    // answers to the same prompt, sharing its KV
-  int32_t priority = 0;
+  int32_t priority = 0;             // smaller is served first
+  int32_t top_logprobs = 0;         // most likely tokens to report with each token
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -68,6 +70,7 @@ struct TokenEvent {   // one per generated token
   int32_t index = 0;  // which of n
   int32_t id = 0;
   float logprob = 0;
+  std::vector<std::pair<int32_t, float>> top_logprobs;  // Request::top_logprobs of them, best first
   std::string text;  // text that became final with this token; may be empty (half a character, a possible stop)
 };
 struct FinishEvent {  // the last event of each index
@@ -90,7 +93,9 @@ class EventStream {
   virtual ~EventStream() = default;         // destroying it cancels what still runs
   virtual std::optional<Event> next() = 0;  // blocks; nullopt after the last FinishEvent
   virtual void cancel() = 0;
-  // Called (from the engine's thread) each time next() would not block any more; for event loops. Set before reading.
+  // Called (from the engine's thread) each time next() would not block any more; for event loops. Set before reading,
+  // then read until try_next() says nullopt. When events wait already it is called at once, by the caller's thread. It
+  // must not destroy the stream.
   virtual void on_ready(std::function<void()> callback) = 0;
   virtual std::optional<Event> try_next() = 0;
   virtual bool finished() const = 0;  // every FinishEvent was taken

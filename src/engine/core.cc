@@ -1,0 +1,140 @@
+#include "engine/core.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "engine/prefix_salt.h"
+
+namespace quern {
+
+EngineCore::EngineCore(Runner& runner, const Tokenizer* tokenizer, const CoreOptions& options,
+                       std::unique_ptr<BlockPool> pool)
+    : runner_(runner), tokenizer_(tokenizer), options_(options), pool_(std::move(pool)) {
+  const size_t tokens_max = static_cast<size_t>(options.planner.max_num_batched_tokens);
+  const size_t sequences_max = static_cast<size_t>(options.planner.max_num_seqs);
+  running_.reserve(sequences_max);
+  running_view_.reserve(sequences_max);
+  waiting_view_.reserve(sequences_max);
+  chunks_.reserve(sequences_max);
+  spans_.reserve(sequences_max);
+  logits_rows_.reserve(sequences_max);
+  ids_.reserve(tokens_max);
+  slots_.reserve(tokens_max);
+}
+
+Result<std::unique_ptr<EngineCore>> EngineCore::create(Runner& runner, const Tokenizer* tokenizer,
+                                                       const CoreOptions& options) {
+  QUERN_CHECK(runner.num_kv_blocks() > 0);
+  QUERN_CHECK(options.planner.max_num_batched_tokens <= runner.options().max_num_batched_tokens);
+  QUERN_ASSIGN(auto pool, BlockPool::create(runner.num_kv_blocks()));
+  return std::unique_ptr<EngineCore>(new EngineCore(runner, tokenizer, options, std::move(pool)));
+}
+
+std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t arrival, int32_t index,
+                                                    std::shared_ptr<const ValidRequest> valid) {
+  SamplingParams sampling = valid->sampling;
+  sampling.seed += static_cast<uint64_t>(index);
+  const auto& prompt = valid->request.prompt_ids;
+  auto sequence = std::make_unique<Sequence>(Sequence{
+      .id = next_id_++,
+      .request_id = request_id,
+      .arrival = arrival,
+      .index = index,
+      .prompt_tokens = static_cast<int32_t>(prompt.size()),
+      .blocks = SequenceBlocks(*pool_, prefix_salt(runner_.config(), static_cast<int32_t>(prompt.size()))),
+      .sampler = make_sampler(sampling, runner_.config().vocab_size),
+      .text = AnswerText(tokenizer_, valid->request.skip_special_tokens, valid->stops),
+  });
+  sequence->tokens.reserve(prompt.size() + static_cast<size_t>(valid->max_output_tokens));
+  sequence->tokens.assign(prompt.begin(), prompt.end());
+  sequence->valid = std::move(valid);
+  return sequence;
+}
+
+void EngineCore::submit(int64_t request_id, std::shared_ptr<const ValidRequest> valid) {
+  auto sequence = make_sequence(request_id, next_arrival_++, 0, std::move(valid));
+  sequence->forks_left = sequence->valid->request.n - 1;
+  insert_waiting(std::move(sequence));
+}
+
+void EngineCore::cancel(int64_t request_id) {
+  for (Sequences* list : {&running_, &waiting_}) {
+    for (auto& sequence : *list) {
+      if (sequence->request_id == request_id) finish_all(*sequence, FinishReason::kCancelled);
+    }
+  }
+  remove_ended();
+}
+
+void EngineCore::cancel_all() {
+  for (Sequences* list : {&running_, &waiting_}) {
+    for (auto& sequence : *list) finish_all(*sequence, FinishReason::kCancelled);
+  }
+  remove_ended();
+}
+
+void EngineCore::remove_ended() {
+  for (Sequences* list : {&running_, &waiting_}) {
+    std::erase_if(*list, [](const auto& sequence) { return sequence->ended; });
+  }
+}
+
+void EngineCore::step() {
+  if (idle()) return;
+  adopt(plan());
+  if (chunks_.empty()) {
+    // The planner promises that the first in line moves on; should it ever not, that one pays, and the engine lives.
+    const Error error{ErrorCode::kInternal, "the request could not be scheduled"};
+    finish_all(running_.empty() ? *waiting_.front() : *running_.front(), FinishReason::kError, &error);
+    remove_ended();
+    return;
+  }
+  build_batch();
+  auto logits = runner_.run({.ids = ids_, .slots = slots_, .sequences = spans_, .logits_rows = logits_rows_});
+  if (logits) {
+    apply(*logits);
+  } else {
+    for (const Chunk& chunk : chunks_) finish_all(*chunk.sequence, FinishReason::kError, &logits.error());
+  }
+  remove_ended();
+}
+
+void EngineCore::build_batch() {
+  ids_.clear();
+  slots_.clear();
+  spans_.clear();
+  logits_rows_.clear();
+  for (const Chunk& chunk : chunks_) {
+    const Sequence& sequence = *chunk.sequence;
+    const int32_t begin = sequence.computed, end = begin + chunk.tokens;
+    QUERN_CHECK(chunk.tokens > 0 && end <= sequence.target());
+    spans_.push_back({.span = {.query_begin = static_cast<int32_t>(ids_.size()),
+                               .query_count = chunk.tokens,
+                               .context_begin = begin,
+                               .blocks = sequence.blocks.blocks()},
+                      .prompt_tokens = sequence.prompt_tokens});
+    for (int32_t position = begin; position < end; ++position) {
+      ids_.push_back(sequence.tokens[position]);
+      slots_.push_back(sequence.blocks.slot(position));
+    }
+    if (end == sequence.target()) logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+  }
+}
+
+EngineStats EngineCore::stats() const {
+  EngineStats stats = totals_;
+  stats.running = static_cast<int32_t>(running_.size());
+  stats.waiting = static_cast<int32_t>(waiting_.size());
+  stats.kv_blocks_total = pool_->num_blocks();
+  stats.kv_blocks_free = pool_->num_free();
+  stats.kv_blocks_cached = pool_->num_cached();
+  return stats;
+}
+
+void EngineCore::check() const {
+  pool_->check_identity();
+  QUERN_CHECK(!idle() || pool_->num_live() == 0);
+}
+
+}  // namespace quern

@@ -1,0 +1,97 @@
+// The serving core: requests in, events out, one step at a time. A step is plan → run → apply; only apply changes
+// sequences. No thread and no clock of its own but for the times it reports: driven by the engine's thread, or by a
+// test. Thread rule: one owner thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/runner.h"
+#include "engine/sequence.h"
+#include "kv/block_pool.h"
+#include "sched/planner.h"
+#include "text/tokenizer.h"
+
+namespace quern {
+
+struct CoreOptions {
+  PlannerOptions planner;
+  bool enable_prefix_caching = true;
+};
+
+class EngineCore {
+ public:
+  // `runner` has its KV storage; it and `tokenizer` (may be null: no text) must outlive the core.
+  static Result<std::unique_ptr<EngineCore>> create(Runner& runner, const Tokenizer* tokenizer,
+                                                    const CoreOptions& options);
+
+  void submit(int64_t request_id, std::shared_ptr<const ValidRequest> valid);
+  // Ends every answer of the request that still runs or waits, and gives its blocks back before it returns.
+  void cancel(int64_t request_id);
+  void cancel_all();
+
+  bool idle() const { return running_.empty() && waiting_.empty(); }
+  void step();
+
+  EngineStats stats() const;
+  int64_t requests_ended() const { return requests_ended_; }  // since the start, all answers of each
+  // The pool's identity; that nothing is live when idle.
+  void check() const;
+
+ private:
+  using Sequences = std::vector<std::unique_ptr<Sequence>>;
+
+  EngineCore(Runner& runner, const Tokenizer* tokenizer, const CoreOptions& options, std::unique_ptr<BlockPool> pool);
+
+  // core_plan.cc: what the planner sees, and making its plan true.
+  Plan plan();
+  void describe_running();
+  void describe_waiting();
+  void adopt(const Plan& plan);  // preempts, admits, grows; afterwards chunks_ are the sequences that run
+  void preempt(int64_t id);
+  void admit(int64_t id);
+  void insert_waiting(std::unique_ptr<Sequence> sequence);
+
+  // core.cc
+  std::unique_ptr<Sequence> make_sequence(int64_t request_id, int64_t arrival, int32_t index,
+                                          std::shared_ptr<const ValidRequest> valid);
+  void build_batch();
+
+  // core_apply.cc: what the logits mean.
+  struct Chunk {
+    Sequence* sequence = nullptr;
+    int32_t tokens = 0;
+  };
+  void apply(std::span<float> logits);
+  void apply_row(Sequence& sequence, std::span<float> logits);
+  // Draws, appends and tells the reader. false: the answer has ended.
+  bool take_token(Sequence& sequence, std::span<float> logits);
+  void start_forks(Sequence& parent, std::span<const float> logits);
+  void send_finish(const Sequence& sequence, FinishEvent event);
+  void finish(Sequence& sequence, FinishReason reason, const Error* error = nullptr);
+  void finish_all(Sequence& sequence, FinishReason reason, const Error* error = nullptr);  // with its forks
+  void remove_ended();
+
+  Runner& runner_;
+  const Tokenizer* tokenizer_;
+  CoreOptions options_;
+  std::unique_ptr<BlockPool> pool_;  // before the sequences, whose blocks refer to it
+  Sequences running_;                // in order of admission
+  Sequences waiting_;                // in order of service: priority, then arrival
+  int64_t next_id_ = 0;
+  int64_t next_arrival_ = 0;
+  int64_t requests_ended_ = 0;
+  EngineStats totals_;  // the counters; gauges are read when asked for
+
+  // Scratch of one step, kept for its capacity.
+  std::vector<PlannerSequence> running_view_, waiting_view_;
+  std::vector<Chunk> chunks_;
+  std::vector<int32_t> ids_, slots_, logits_rows_;
+  std::vector<BatchSequence> spans_;
+  std::vector<float> row_copy_;
+};
+
+}  // namespace quern

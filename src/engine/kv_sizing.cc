@@ -1,0 +1,84 @@
+#include "engine/kv_sizing.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "kernels/device.h"
+
+namespace quern {
+
+namespace {
+
+constexpr int64_t kTokensPerSequence = 1024;  // what each of max_num_seqs is sure to find by default
+constexpr int64_t kBlocksMax = std::numeric_limits<int32_t>::max() / kKvBlockSize;
+
+int64_t blocks_for(int64_t tokens) {
+  return (tokens + kKvBlockSize - 1) / kKvBlockSize;
+}
+
+std::optional<int64_t> read_number(const char* path) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+Result<int64_t> wanted_model_len(const EngineOptions& options, int32_t context_length) {
+  if (options.max_model_len == 0) return context_length;
+  if (options.max_model_len < 2 || options.max_model_len > context_length) {
+    return invalid_argument(fmt::format("max_model_len: {} is not between 2 and {}, the model's context length",
+                                        options.max_model_len, context_length));
+  }
+  return options.max_model_len;
+}
+
+}  // namespace
+
+Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
+  QUERN_ASSIGN(const int64_t model_len, wanted_model_len(options, needs.context_length));
+  if (options.kv_cache_bytes < 0)
+    return invalid_argument(fmt::format("kv_cache_bytes: {} is negative", options.kv_cache_bytes));
+
+  int64_t blocks = 0;
+  if (options.kv_cache_bytes > 0) {
+    blocks = options.kv_cache_bytes / needs.block_bytes;
+    if (blocks == 0) {
+      return invalid_argument(fmt::format("kv_cache_bytes: {} is less than the {} of one block of {} tokens",
+                                          options.kv_cache_bytes, needs.block_bytes, kKvBlockSize));
+    }
+  } else {
+    const int64_t affordable = std::max<int64_t>(1, needs.bytes_available / 4 / needs.block_bytes);
+    const int64_t sequences = options.max_num_seqs * blocks_for(std::min(model_len, kTokensPerSequence));
+    blocks = std::min(std::max(blocks_for(model_len), sequences), affordable);
+    if (options.max_model_len > 0 && blocks < blocks_for(model_len)) {
+      return make_error(
+          ErrorCode::kResourceExhausted,
+          fmt::format("max_model_len: {} tokens take {} bytes of KV cache; a quarter of the free memory is {}",
+                      model_len, blocks_for(model_len) * needs.block_bytes, needs.bytes_available / 4));
+    }
+  }
+  blocks = std::min(blocks, kBlocksMax);
+  return KvSize{.num_blocks = static_cast<int32_t>(blocks),
+                .max_model_len = static_cast<int32_t>(std::min(model_len, blocks * kKvBlockSize))};
+}
+
+int64_t available_memory_bytes() {
+  int64_t available = int64_t{1} << 40;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key, unit; meminfo >> key;) {
+    int64_t kib = 0;
+    if (key == "MemAvailable:" && meminfo >> kib) available = kib * 1024;
+    std::getline(meminfo, unit);
+  }
+  // "max" where there is no limit reads as no number.
+  const auto limit = read_number("/sys/fs/cgroup/memory.max");
+  const auto used = read_number("/sys/fs/cgroup/memory.current");
+  if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used));
+  return available;
+}
+
+}  // namespace quern
