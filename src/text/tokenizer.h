@@ -23,7 +23,9 @@ using TokenId = int32_t;
 struct EncodeOptions {
   bool add_special =
       true;  // whatever the model's post-processor adds: BOS, EOS, [CLS] …; never doubled when the text begins with it
-  bool parse_special = false;  // text that looks like a special token becomes that token
+  bool parse_special = false;         // text that looks like a special token becomes that token
+  bool double_bos = false;            // as the library does it: a text that begins with BOS gets another one
+  std::optional<int32_t> max_length;  // cut on the right, special tokens kept
 };
 struct Encoding {
   std::vector<TokenId> ids;

@@ -62,10 +62,11 @@ QuernFfiStatus quern_tokenizer_set_post_processor(QuernTokenizer* tokenizer, Que
 void quern_tokenizer_free(QuernTokenizer* tokenizer);
 
 typedef struct QuernEncodeOptions {
-  uint8_t add_special;    // what the post-processor adds; a start token that the text already begins with is not doubled
+  uint8_t add_special;    // what the post-processor adds
   uint8_t parse_special;  // text that looks like a special token becomes that token
   uint8_t has_pair;
   uint8_t want_type_ids;
+  uint8_t double_start;   // keep a start token that the text begins with beside the one that is added
   int64_t max_length;     // < 0: no limit; else ids are cut on the right, the longer text first, special tokens kept
 } QuernEncodeOptions;
 
@@ -81,6 +82,7 @@ int64_t quern_tokenizer_token_id(const QuernTokenizer* tokenizer, QuernBytes pie
 uint8_t quern_tokenizer_is_special(const QuernTokenizer* tokenizer, uint32_t id);
 uint32_t quern_tokenizer_vocab_size(const QuernTokenizer* tokenizer);  // highest id + 1
 uint8_t quern_tokenizer_strips_leading_space(const QuernTokenizer* tokenizer);
+int64_t quern_tokenizer_start_token(const QuernTokenizer* tokenizer);  // put in front of every text; -1: none
 
 #ifdef __cplusplus
 }

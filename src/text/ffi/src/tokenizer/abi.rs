@@ -21,6 +21,7 @@ pub struct Options {
     parse_special: u8,
     has_pair: u8,
     want_type_ids: u8,
+    double_start: u8,
     max_length: i64,
 }
 
@@ -100,6 +101,7 @@ pub unsafe extern "C" fn quern_tokenizer_encode(
         let encode_options = EncodeOptions {
             add_special: options.add_special != 0,
             parse_special: options.parse_special != 0,
+            double_start: options.double_start != 0,
             max_length: usize::try_from(options.max_length).ok(),
         };
         let (ids, type_ids) = (*tokenizer).encode(text, pair, encode_options)?;
@@ -155,4 +157,9 @@ pub unsafe extern "C" fn quern_tokenizer_vocab_size(tokenizer: *const Tokenizer)
 #[no_mangle]
 pub unsafe extern "C" fn quern_tokenizer_strips_leading_space(tokenizer: *const Tokenizer) -> u8 {
     u8::from((*tokenizer).strips_leading_space())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn quern_tokenizer_start_token(tokenizer: *const Tokenizer) -> i64 {
+    (*tokenizer).start_token().map_or(-1, i64::from)
 }

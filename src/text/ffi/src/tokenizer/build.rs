@@ -42,9 +42,13 @@ impl Tokenizer {
         let mut hidden = HiddenPieces::default();
         if file.model.kind.as_deref() == Some("Unigram") {
             let scores = vocabulary.scores.ok_or_else(|| Failure::file("a Unigram vocabulary needs scores"))?;
-            let mut pieces = vocabulary.tokens.iter().map(|token| token.to_string()).zip(scores.iter().copied()).collect();
+            let names = vocabulary.tokens.iter().map(|token| token.to_string());
+            let mut pieces: Vec<_> = names.zip(scores.iter().copied()).collect();
             if let Some(in_text) = vocabulary.in_text {
-                hide(&mut pieces, (0..in_text.len()).filter(|&id| in_text[id] == 0), &mut hidden);
+                let outside = (0..in_text.len()).filter(|&id| in_text[id] == 0);
+                // Fillers may have any score, and the lowest of all decides what an unknown character costs.
+                outside.clone().for_each(|id| pieces[id].1 = 0.0);
+                hide(&mut pieces, outside, &mut hidden);
             }
             file.model.vocab = Vocab::Scores(pieces);
         } else {

@@ -143,8 +143,10 @@ impl<'de> Visitor<'de> for MergeSeed {
     }
 }
 
-/// "left right" as its two tokens.
+/// "left right" as its two tokens; a token may begin with a space but has none further on.
 pub fn split_merge(text: &str) -> Option<(String, String)> {
-    let (left, right) = text.split_once(' ')?;
-    (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then(|| (left.to_owned(), right.to_owned()))
+    let first = text.chars().next()?.len_utf8();
+    let (left, right) = text.split_at(first + text[first..].find(' ')?);
+    let right = &right[1..];
+    (!right.is_empty()).then(|| (left.to_owned(), right.to_owned()))
 }

@@ -91,7 +91,7 @@ pub fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize)
     if first + second <= room {
         return (first, second);
     }
-    let (short, long) = (first.min(second), first.max(second));
+    let short = first.min(second);
     let (short, long) = if short + short <= room { (short, room - short) } else { (room / 2, room - room / 2) };
 
     if first > second {

@@ -38,6 +38,7 @@ pub struct Tokenizer {
 pub struct EncodeOptions {
     pub add_special: bool,
     pub parse_special: bool,
+    pub double_start: bool,
     pub max_length: Option<usize>,
 }
 
@@ -55,8 +56,8 @@ impl Tokenizer {
             None => vec![],
         };
         let frame = self.frames.get(pair.is_some(), options.add_special);
-        let start = frame.start_token();
-        if start.is_some() && first.first().copied() == start && self.is_special(first[0]) {
+        let start = frame.start_token().filter(|&id| self.is_special(id) && !options.double_start);
+        if start.is_some() && first.first().copied() == start {
             first.remove(0);
         }
         if let Some(max_length) = options.max_length {
@@ -114,12 +115,13 @@ impl Tokenizer {
         self.hidden.get(&id).cloned().or_else(|| self.model.id_to_token(id))
     }
 
-    /// The bytes a token stands for in running text; an added token is its own text.
+    /// The bytes a token stands for in running text; a special token is its own text.
     pub fn token_bytes(&self, id: u32) -> Vec<u8> {
-        if let Some(token) = self.added.get_added_tokens_decoder().get(&id) {
-            return token.content.clone().into_bytes();
+        match self.piece(id) {
+            Some(piece) if self.is_special(id) => piece.into_bytes(),
+            Some(piece) => self.style.bytes(&piece),
+            None => vec![],
         }
-        self.model_piece(id).map_or_else(Vec::new, |piece| self.style.bytes(&piece))
     }
 
     pub fn token_id(&self, piece: &str) -> Option<u32> {
@@ -137,6 +139,11 @@ impl Tokenizer {
 
     pub fn strips_leading_space(&self) -> bool {
         self.style.strips_leading_space
+    }
+
+    /// The special token that is put in front of every text.
+    pub fn start_token(&self) -> Option<u32> {
+        self.frames.get(false, true).start_token().filter(|&id| self.is_special(id))
     }
 
     pub fn set_post_processor(&mut self, json: &[u8]) -> Result<(), Failure> {

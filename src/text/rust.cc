@@ -1,0 +1,16 @@
+#include "text/rust.h"
+
+namespace quern::rust {
+
+Status to_status(QuernFfiStatus status, const Buffer& error) {
+  switch (status) {
+    case QUERN_FFI_OK: return {};
+    case QUERN_FFI_INVALID_FILE: return make_error(ErrorCode::kInvalidFile, error.text());
+    case QUERN_FFI_INVALID_ARGUMENT: return make_error(ErrorCode::kInvalidArgument, error.text());
+    case QUERN_FFI_EXHAUSTED: return make_error(ErrorCode::kResourceExhausted, error.text());
+    case QUERN_FFI_INTERNAL: break;
+  }
+  return make_error(ErrorCode::kInternal, error.text());
+}
+
+}  // namespace quern::rust
