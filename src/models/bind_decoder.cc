@@ -48,9 +48,26 @@ Status bind_qkv(TensorBinder& binder, const ModelConfig& config, int32_t layer, 
   return binder.fused_linear(names.qkv, layer, query_rows + key_rows + value_rows, hidden, attention.qkv_bias, slices);
 }
 
+// One tensor per head, put side by side.
+Status bind_norms_per_head(TensorBinder& binder, std::string_view pattern, int32_t layer,
+                           const AttentionConfig& attention, int64_t heads, NormWeights& out) {
+  std::vector<float> weights;
+  for (int32_t head = 0; head < heads; ++head) {
+    const std::string name = binder.prefixed(pattern, layer, head) + ".weight";
+    QUERN_ASSIGN(const std::vector<float> one, binder.take_floats(name, {attention.head_dim}));
+    weights.insert(weights.end(), one.begin(), one.end());
+  }
+  QUERN_ASSIGN(out.weight, binder.upload(weights));
+  return {};
+}
+
 // Weights of one head, or of `heads` heads side by side; some files write the latter as a matrix.
 Status bind_qk_norm(TensorBinder& binder, std::string_view pattern, int32_t layer, const AttentionConfig& attention,
                     int64_t heads, NormWeights& out) {
+  const size_t hole = pattern.find("{}");
+  if (hole != std::string_view::npos && pattern.find("{}", hole + 2) != std::string_view::npos) {
+    return bind_norms_per_head(binder, pattern, layer, attention, heads, out);
+  }
   const std::string base = binder.prefixed(pattern, layer);
   const TensorView* view = binder.file().find(base + ".weight");
   const bool matrix = view != nullptr && view->shape.size() == 2;

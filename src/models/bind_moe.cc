@@ -1,6 +1,7 @@
 #include "models/bind_moe.h"
 
 #include "base/status.h"
+#include "models/interleaved_experts.h"
 
 namespace quern {
 namespace {
@@ -60,9 +61,13 @@ Status bind_moe(TensorBinder& binder, const ModelConfig& config, int32_t layer, 
   QUERN_TRY(binder.exact_linear(names.router, layer, moe.num_experts, hidden, moe.router_bias, out.router));
   QUERN_TRY(binder.vector(binder.prefixed(names.selection_bias, layer), {moe.num_experts}, moe.selection_bias,
                           out.selection_bias));
-  QUERN_TRY(bind_experts(binder, names.experts_gate, names.expert_gate, layer, moe, inner, hidden, out.gate));
-  QUERN_TRY(bind_experts(binder, names.experts_up, names.expert_up, layer, moe, inner, hidden, out.up));
-  QUERN_TRY(bind_experts(binder, names.experts_down, names.expert_down, layer, moe, hidden, inner, out.down));
+  if (!names.interleaved_gate_up.empty()) {
+    QUERN_TRY(bind_interleaved_experts(binder, config, layer, out));
+  } else {
+    QUERN_TRY(bind_experts(binder, names.experts_gate, names.expert_gate, layer, moe, inner, hidden, out.gate));
+    QUERN_TRY(bind_experts(binder, names.experts_up, names.expert_up, layer, moe, inner, hidden, out.up));
+    QUERN_TRY(bind_experts(binder, names.experts_down, names.expert_down, layer, moe, hidden, inner, out.down));
+  }
   if (moe.shared_intermediate_size == 0) return {};
   return bind_shared_expert(binder, config, layer, out);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json.h"
 #include "base/status.h"
 
 namespace quern {

@@ -4,15 +4,18 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "formats/gguf/gguf_value.h"
+#include "formats/tensor_file.h"
 #include "quern/status.h"
 
 namespace quern {
+
+using Json = nlohmann::ordered_json;  // as in base/json.h, whose parser the families need not see
 
 // Bounds of what any model may say. Far above every model known, far below what overflows a product of two.
 inline constexpr int64_t kLayersMax = 1024;
@@ -89,9 +92,11 @@ class HfConfigReader final : public ConfigReader {
 // "tokenizer." or "general." as it is.
 class GgufConfigReader final : public ConfigReader {
  public:
-  GgufConfigReader(const GgufMetadata& metadata, std::string architecture)
-      : metadata_(metadata), architecture_(std::move(architecture)) {}
+  GgufConfigReader(const GgufMetadata& metadata, std::string architecture, const TensorFile* tensors)
+      : metadata_(metadata), architecture_(std::move(architecture)), tensors_(tensors) {}
   const std::string& architecture() const { return architecture_; }
+  // Some architectures say what a layer is made of by its tensors alone.
+  bool has_tensor(std::string_view name) const { return tensors_ != nullptr && tensors_->find(name) != nullptr; }
 
  private:
   bool has_key(std::string_view key) const override;
@@ -103,6 +108,7 @@ class GgufConfigReader final : public ConfigReader {
 
   const GgufMetadata& metadata_;
   std::string architecture_;
+  const TensorFile* tensors_;
 };
 
 }  // namespace quern

@@ -20,8 +20,8 @@ struct Family {
   void (*read_hf)(HfConfigReader& reader, ModelConfig& config) = nullptr;
   void (*read_gguf)(GgufConfigReader& reader, ModelConfig& config) = nullptr;
   // Null: the defaults of tensor_names.h.
-  void (*hf_names)(TensorNames& names) = nullptr;
-  void (*gguf_names)(TensorNames& names) = nullptr;
+  void (*hf_names)(const ModelConfig& config, TensorNames& names) = nullptr;
+  void (*gguf_names)(const ModelConfig& config, TensorNames& names) = nullptr;
 };
 
 std::span<const Family* const> families();

@@ -9,6 +9,8 @@
 
 namespace quern {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 constexpr std::pair<std::string_view, Activation> kActivations[] = {
@@ -20,12 +22,15 @@ constexpr std::pair<std::string_view, Activation> kActivations[] = {
     {"tanh", Activation::kTanh},          {"sigmoid", Activation::kSigmoid},
 };
 
-void read_sizes(HfConfigReader& reader, ModelConfig& config) {
+void read_sizes(HfConfigReader& reader, ModelConfig& config, const HfDefaults& defaults) {
   config.vocab_size = reader.require_int({"vocab_size"}, {1, kVocabMax});
   config.hidden_size = reader.require_int({"hidden_size", "n_embd", "d_model"}, {1, kWidthMax});
   config.num_layers = reader.require_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, {1, kLayersMax});
-  config.context_length = reader.require_int(
-      {"max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx"}, {1, kPositionsMax});
+  const auto positions = {"max_position_embeddings"sv, "n_positions"sv, "max_sequence_length"sv, "seq_length"sv,
+                          "n_ctx"sv};
+  const Bounds bounds{1, kPositionsMax};
+  config.context_length =
+      defaults.context > 0 ? reader.int_or(positions, defaults.context, bounds) : reader.require_int(positions, bounds);
 
   AttentionConfig& attention = config.attention;
   attention.num_heads = reader.require_int({"num_attention_heads", "n_head", "n_heads"}, {1, kHeadsMax});
@@ -125,7 +130,7 @@ void read_special_tokens(HfConfigReader& reader, ModelConfig& config) {
 }  // namespace
 
 void read_hf_common(HfConfigReader& reader, ModelConfig& config, const HfDefaults& defaults) {
-  read_sizes(reader, config);
+  read_sizes(reader, config, defaults);
   config.norm.epsilon = reader.float_or(
       {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}, defaults.epsilon, 0.0, 1.0);
   config.attention.scale = 1.0f / std::sqrt(static_cast<float>(std::max(config.attention.head_dim, 1)));
@@ -188,6 +193,15 @@ void read_hf_windows(HfConfigReader& reader, ModelConfig& config, int32_t window
                      const std::function<bool(int32_t layer)>& sliding) {
   const std::vector<uint8_t> layers = read_hf_sliding_layers(reader, config.num_layers, sliding);
   for (size_t i = 0; i < layers.size(); ++i) config.attention.window[i] = layers[i] != 0 ? window : 0;
+}
+
+void read_hf_sparse_layers(HfConfigReader& reader, ModelConfig& config) {
+  const int32_t step = reader.int_or({"decoder_sparse_step"}, 1, {1, kLayersMax});
+  const std::vector<int64_t> dense = reader.ints({"mlp_only_layers"}, kLayersMax);
+  for (int32_t i = 0; i < config.num_layers; ++i) {
+    const bool is_dense = std::ranges::find(dense, i) != dense.end();
+    config.moe.is_moe[static_cast<size_t>(i)] = !is_dense && (i + 1) % step == 0 ? 1 : 0;
+  }
 }
 
 Activation read_hf_activation(HfConfigReader& reader, std::string_view fallback) {

@@ -16,6 +16,7 @@ struct HfDefaults {
   float epsilon = 1e-6f;
   float partial_rotary = 1.0f;
   std::string_view activation = "silu";
+  int32_t context = 0;  // where the file does not say; 0: it must
 };
 
 // Sizes, heads, norm epsilon, activation, one rope, tied embeddings, end tokens. Reads older and newer keys alike
@@ -33,6 +34,9 @@ void read_hf_windows(HfConfigReader& reader, ModelConfig& config, int32_t window
 // The same question answered per layer: true where the layer has a sliding window.
 std::vector<uint8_t> read_hf_sliding_layers(HfConfigReader& reader, int32_t num_layers,
                                             const std::function<bool(int32_t layer)>& sliding);
+
+// Which layers have experts: mlp_only_layers and decoder_sparse_step (qwen's MoE models).
+void read_hf_sparse_layers(HfConfigReader& reader, ModelConfig& config);
 
 Activation read_hf_activation(HfConfigReader& reader, std::string_view fallback);
 

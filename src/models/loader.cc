@@ -98,7 +98,7 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file, const Family*& family
   if (family == nullptr || family->read_gguf == nullptr) {
     return unsupported(fmt::format("general.architecture \"{}\" is not supported", architecture));
   }
-  GgufConfigReader reader(file.metadata(), architecture);
+  GgufConfigReader reader(file.metadata(), architecture, &file);
   ModelConfig config;
   config.family = family->name;
   config.vocab_size = gguf_vocab_size(file, reader);
@@ -158,7 +158,7 @@ Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, De
 
   TensorNames names = source.gguf ? gguf_tensor_names() : TensorNames{};
   const auto adjust = source.gguf ? family->gguf_names : family->hf_names;
-  if (adjust != nullptr) adjust(names);
+  if (adjust != nullptr) adjust(config, names);
   auto weights = bind_decoder(*file, names, config, device, precision);
   if (!weights) return in_file(source, std::move(weights).error());
   return std::make_unique<Decoder>(std::move(config), std::move(*weights), device);

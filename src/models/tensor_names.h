@@ -29,7 +29,7 @@ struct TensorNames {
   std::string_view value = "layers.{}.self_attn.v_proj";
   std::string_view qkv;  // fused
   std::string_view attention_output = "layers.{}.self_attn.o_proj";
-  std::string_view query_norm = "layers.{}.self_attn.q_norm";
+  std::string_view query_norm = "layers.{}.self_attn.q_norm";  // with a second "{}": one tensor per head
   std::string_view key_norm = "layers.{}.self_attn.k_norm";
   std::string_view sinks = "layers.{}.self_attn.sinks";  // whole
 
@@ -58,6 +58,10 @@ struct TensorNames {
   std::string_view experts_gate;
   std::string_view experts_up;
   std::string_view experts_down;
+  // … or [experts, in, 2 * out] with gate and up columns alternating and [experts, in, out], each either plain ("name",
+  // whole) or MXFP4 ("name_blocks", "name_scales"); biases "name_bias".
+  std::string_view interleaved_gate_up;
+  std::string_view interleaved_down;
   std::string_view shared_gate = "layers.{}.mlp.shared_experts.gate_proj";
   std::string_view shared_up = "layers.{}.mlp.shared_experts.up_proj";
   std::string_view shared_down = "layers.{}.mlp.shared_experts.down_proj";
@@ -69,7 +73,7 @@ struct TensorNames {
 
   // Tensors that a file may have and nothing reads (caches of computed tables, duplicates of tied tensors). A "*"
   // stands for any characters.
-  std::vector<std::string_view> ignored = {"*.rotary_emb.inv_freq"};
+  std::vector<std::string> ignored = {"*.rotary_emb.inv_freq"};
 };
 
 TensorNames gguf_tensor_names();

@@ -7,7 +7,6 @@ Deterministic: the same versions give the same files.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -76,15 +75,6 @@ def internlm2_to_llama(sd, kv_heads=2, head_dim=16):
         else:
             back[k] = v
     return back
-
-
-EXAONE_NAMES = [("model.embed_tokens", "transformer.wte"), ("model.layers", "transformer.h"), ("model.norm", "transformer.ln_f"),
-                ("self_attn.o_proj", "attn.attention.out_proj"), ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"),
-                ("post_attention_layernorm", "ln_2"), ("gate_proj", "c_fc_0"), ("up_proj", "c_fc_1"), ("down_proj", "c_proj")]
-
-
-def exaone_to_llama(sd):
-    return renamed([(new, old) for old, new in EXAONE_NAMES])(sd)
 
 
 def neox_buffers(sd):
@@ -191,9 +181,9 @@ def norm_decoders():
         cfg=dec("GlmForCausalLM", "glm", **llama_cfg(head_dim=16, attention_bias=True, partial_rotary_factor=0.5)),
         note="as glm4 with the two usual norms")
     s["granite"] = dict(
-        cls=T.GraniteForCausalLM, seed=6900, gains=[("embed_tokens", 0.0, 0.1), ("lm_head", 0.0, 0.3)],
+        cls=T.GraniteForCausalLM, seed=6900, gains=[SMALL_EMBEDDING],
         cfg=dec("GraniteForCausalLM", "granite", **llama_cfg(attention_bias=False, mlp_bias=False, embedding_multiplier=6.0,
-                residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0)),
+                residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0, tie_word_embeddings=True)),
         note="embeddings times embedding_multiplier, every branch times residual_multiplier, q·k times attention_multiplier, "
              "logits divided by logits_scaling",
         ablations={k: {k: 1.0} for k in ("embedding_multiplier", "residual_multiplier", "logits_scaling")} |
@@ -220,10 +210,17 @@ def norm_decoders():
                 sliding_window=None, layer_types=["full_attention"] * 4, tie_word_embeddings=True)),
         note="no_rope_layers: 0 means that the layer has no rotary embedding (layer 3)",
         ablations={"rope_everywhere": {"no_rope_layers": [1, 1, 1, 1]}})
+    s["exaone"] = dict(
+        cls=T.AutoModelForCausalLM, seed=7200, layers="model.layers",
+        cfg={**dec("ExaoneForCausalLM", "exaone", hidden_size=64, intermediate_size=96, num_layers=2, num_attention_heads=4,
+                   num_key_value_heads=2, head_dim=16, activation_function="silu", layer_norm_epsilon=1e-5, attention_dropout=0.0,
+                   embed_dropout=0.0, tie_word_embeddings=False, torch_dtype="bfloat16", **ROPE)},
+        note="EXAONE 3: llama under other names (transformer.h.N.attn.attention.q_proj, mlp.c_fc_0 = gate, c_fc_1 = up); "
+             "config has num_layers, layer_norm_epsilon, activation_function")
     s["exaone4"] = dict(
         cls=T.Exaone4ForCausalLM, seed=7250, gains=[SMALL_EMBEDDING],
         cfg=dec("Exaone4ForCausalLM", "exaone4", **llama_cfg(num_hidden_layers=4, hidden_size=48, num_attention_heads=3, num_key_value_heads=1,
-                head_dim=16, sliding_window=12, sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"], tie_word_embeddings=True)),
+                head_dim=16, sliding_window=12, sliding_window_pattern="LLLG", tie_word_embeddings=True)),
         note="norms after attention and feed-forward, query and key norms per head; layers 0 to 2 local with rotary embedding, "
              "layer 3 global without",
         ablations={"no_sliding_window": {"sliding_window": 512}})
@@ -242,19 +239,12 @@ def mapped_decoders():
         back=internlm2_to_llama,
         note="llama under other names; wqkv holds per key/value head its query heads, its key and its value; "
              "dynamic rope scaling begins at 512 positions, which no prompt reaches")
-    s["exaone"] = dict(
-        cls=T.LlamaForCausalLM, seed=7200, transform=renamed(EXAONE_NAMES), cfg=dec("LlamaForCausalLM", "llama", **llama), back=exaone_to_llama,
-        disk_cfg=dec("ExaoneForCausalLM", "exaone", hidden_size=64, intermediate_size=96, num_layers=2, num_attention_heads=4,
-                     num_key_value_heads=2, activation_function="silu", layer_norm_epsilon=1e-5, attention_dropout=0.0,
-                     embed_dropout=0.0, tie_word_embeddings=False, torch_dtype="bfloat16", **ROPE),
-        note="EXAONE 3: llama under other names (transformer.h.N.attn.attention.q_proj, mlp.c_fc_0 = gate, c_fc_1 = up); the "
-             "configuration has num_layers, layer_norm_epsilon, activation_function")
     mini = dict(num_hidden_layers=3, tie_word_embeddings=True, hidden_size=64)
     s["minicpm"] = dict(
-        cls=T.GraniteForCausalLM, seed=7400, gains=[("embed_tokens", 0.0, 0.04)],
+        cls=T.GraniteForCausalLM, seed=7400, gains=[SMALL_EMBEDDING],
         cfg=dec("GraniteForCausalLM", "granite", **llama_cfg(**mini, embedding_multiplier=6.0, residual_multiplier=1.4 / math.sqrt(3),
-                attention_multiplier=0.25, logits_scaling=0.25, attention_bias=False, mlp_bias=False)),
-        disk_cfg=dec("MiniCPMForCausalLM", "minicpm", **llama_cfg(**mini, scale_emb=6, scale_depth=1.4, dim_model_base=256)),
+                attention_multiplier=0.25, logits_scaling=2.0, attention_bias=False, mlp_bias=False)),
+        disk_cfg=dec("MiniCPMForCausalLM", "minicpm", **llama_cfg(**mini, scale_emb=6, scale_depth=1.4, dim_model_base=32)),
         back=lambda sd: sd,
         note="embeddings times scale_emb, every branch times scale_depth / sqrt(layers), the output projection's input divided by "
              "hidden_size / dim_model_base; 'final' is taken before that division")
@@ -305,10 +295,10 @@ def rope_decoders():
         note="YaRN with its defaults: beta_fast 32, beta_slow 1, cos and sin times 0.1 ln(4) + 1",
         ablations={"no_scaling": {"rope_scaling": None}})
     s["llama_rope_dynamic"] = dict(
-        cls=T.LlamaForCausalLM, seed=7720, dynamic_rope=True,
+        cls=T.LlamaForCausalLM, seed=7720, check_cache=False, freeze_rope=True,
         cfg=llama(max_position_embeddings=32, rope_scaling={"type": "dynamic", "factor": 2.0}),
-        note="dynamic NTK: beyond 32 positions the base grows with the length. Every token of the prompt p40 has the frequencies of "
-             "40 positions; a generated token has those of the length that it makes (as with the library's cache)")
+        note="dynamic NTK: beyond 32 positions the base grows with the length. Here the length that counts is the prompt's: the "
+             "greedy continuation of p40 keeps the frequencies of 40 positions, those of p1 and p7 the plain ones")
     s["llama_rope_longrope"] = dict(
         cls=T.LlamaForCausalLM, seed=7730,
         cfg=llama(rope_scaling={"rope_type": "longrope", "factor": 4.0, "short_factor": short, "long_factor": long,
@@ -330,36 +320,20 @@ def decoders():
 
 # --------------------------------------------------------------------------- running them
 
-class FreshDynamicRope:
-    """While active, a prompt always begins with the frequencies of its own length: the library keeps those of the longest
-    sequence it has seen. A generated token adds its own, its predecessors keep theirs."""
-
-    def __enter__(self):
-        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding as Rope
-        self.rope, self.forward, self.greedy = Rope, Rope.forward, gc.greedy
-
-        def fresh(rope, x, position_ids):
-            if int(position_ids.min()) == 0:
-                rope.max_seq_len_cached = rope.original_max_seq_len
-                rope.register_buffer("inv_freq", rope.original_inv_freq, persistent=False)
-            return self.forward(rope, x, position_ids)
-
-        Rope.forward, gc.greedy = fresh, cached_greedy
-
-    def __exit__(self, *error):
-        self.rope.forward, gc.greedy = self.forward, self.greedy
-
-
-def cached_greedy(model, ids, steps=gc.GREEDY_STEPS):
-    """gc.greedy through the library's key/value cache."""
-    x, out, past, margin = torch.tensor([ids]), [], None, float("inf")
-    for _ in range(steps):
-        r = model(input_ids=x, past_key_values=past, use_cache=True)
-        past = r.past_key_values
-        top = torch.topk(r.logits[0, -1], 2)
+def frozen_greedy(model, ids, steps=gc.GREEDY_STEPS):
+    """gc.greedy for dynamic rope: frequencies of the prompt's length, set by its own forward and then kept."""
+    rope = model.model.rotary_emb
+    ids, out, margin, own_max = list(ids), [], float("inf"), rope.original_max_seq_len
+    for step in range(steps):
+        lg = gc.logits_of(model, ids)[-1]
+        if step == 0:
+            rope.max_seq_len_cached, rope.original_max_seq_len = 10 ** 9, 0
+        top = torch.topk(lg, 2)
         margin = min(margin, float(top.values[0] - top.values[1]))
         out.append(int(top.indices[0]))
-        x = torch.tensor([[out[-1]]])
+        ids.append(out[-1])
+    rope.original_max_seq_len = rope.max_seq_len_cached = own_max
+    rope.register_buffer("inv_freq", rope.original_inv_freq, persistent=False)
     return out, margin
 
 
@@ -384,16 +358,30 @@ def verify_mapped(path, cls, cfg, back):
 
 def run_decoder(root, name, spec, verify):
     cls, disk, back = spec.pop("cls"), spec.pop("disk_cfg", None), spec.pop("back", None)
-    dynamic = FreshDynamicRope() if spec.pop("dynamic_rope", False) else contextlib.nullcontext()
-    cfg, path = spec.pop("cfg"), os.path.join(root, name)
-    with dynamic:
-        if not verify:
-            spec.setdefault("store", "bfloat16")
-            make_decoder(root, name, cls, cfg, **spec)
-            if disk:
-                finish_mapped(path, disk)
-        worst = verify_mapped(path, cls, cfg, back) if disk else verify_decoder(path, cls)
+    frozen = spec.pop("freeze_rope", False)
+    cfg, plain_greedy = spec.pop("cfg"), gc.greedy
+    if cls.__name__ == "AutoModelForCausalLM":
+        cls = architecture(cfg)
+    if frozen:
+        gc.greedy = frozen_greedy
+    path = os.path.join(root, name)
+    if not verify:
+        spec.setdefault("store", "bfloat16")
+        make_decoder(root, name, cls, cfg, **spec)
+        if disk:
+            finish_mapped(path, disk)
+    worst = verify_mapped(path, cls, cfg, back) if disk else verify_decoder(path, cls)
+    gc.greedy = plain_greedy
     print(f"{name:24s} reloaded, max diff {worst:.3g}", flush=True)
+
+
+def architecture(cfg):
+    """The class the library maps this configuration to."""
+    import tempfile
+    from transformers import AutoConfig, MODEL_FOR_CAUSAL_LM_MAPPING
+    with tempfile.TemporaryDirectory() as tmp:
+        write_json(os.path.join(tmp, "config.json"), cfg)
+        return MODEL_FOR_CAUSAL_LM_MAPPING[type(AutoConfig.from_pretrained(tmp))]
 
 
 # --------------------------------------------------------------------------- encoders

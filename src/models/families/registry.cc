@@ -4,9 +4,12 @@ namespace quern {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-    &kLlamaFamily,
-    &kMistralFamily,
-    &kQwen2Family,
+    &kCohere2Family,    &kCohereFamily,   &kDeepseekV2Family, &kDeepseekV3Family, &kExaone4Family,   &kExaoneFamily,
+    &kFalconFamily,     &kGemma2Family,   &kGemma3Family,     &kGemmaFamily,      &kGlm4Family,      &kGlmFamily,
+    &kGpt2Family,       &kGptNeoxFamily,  &kGptOssFamily,     &kGraniteFamily,    &kInternlm2Family, &kLlamaFamily,
+    &kMinicpmFamily,    &kMistralFamily,  &kMixtralFamily,    &kOlmo2Family,      &kPhi3Family,      &kPhiFamily,
+    &kQwen2Family,      &kQwen2MoeFamily, &kQwen3Family,      &kQwen3MoeFamily,   &kSmollm3Family,   &kStablelmFamily,
+    &kStarcoder2Family,
 };
 
 bool lists(const std::array<std::string_view, 4>& names, std::string_view name) {
