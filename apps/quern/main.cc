@@ -10,6 +10,7 @@ void add_pull(CLI::App& app, ExitCode& exit);
 void add_list(CLI::App& app, ExitCode& exit);
 void add_rm(CLI::App& app, ExitCode& exit);
 void add_show(CLI::App& app, ExitCode& exit);
+void add_inspect(CLI::App& app, ExitCode& exit);
 }  // namespace quern::cli
 
 int main(int argc, char** argv) {
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough(false);
   quern::cli::ExitCode exit;
-  for (const auto add : {quern::cli::add_pull, quern::cli::add_list, quern::cli::add_rm, quern::cli::add_show}) {
+  for (const auto add : {quern::cli::add_pull, quern::cli::add_list, quern::cli::add_rm, quern::cli::add_show,
+                         quern::cli::add_inspect}) {
     add(app, exit);
   }
 

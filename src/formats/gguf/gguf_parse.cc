@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kPairBytesMin = 8 + 4 + 1;            // empty key, type, one byte of value
 constexpr uint64_t kTensorInfoBytesMin = 8 + 4 + 4 + 8;  // empty name, no dimension, type, offset
+constexpr uint64_t kPairsMax = 1 << 14;                  // files in circulation have under a hundred
 constexpr uint64_t kKeyBytesMax = 65535;                 // GGUF specification
 constexpr uint64_t kTensorNameBytesMax = 255;            // ggml keeps 63; some writers build it with more
 constexpr uint32_t kDimsMax = 4;                         // GGUF specification
@@ -80,6 +81,7 @@ Status Parser::read_header() {
   if (num_pairs_ > reader_.remaining() / kPairBytesMin) {
     return fail("{} metadata pairs do not fit the {} bytes that remain", num_pairs_, reader_.remaining());
   }
+  if (num_pairs_ > kPairsMax) return fail("{} metadata pairs are over the limit of {}", num_pairs_, kPairsMax);
   if (num_tensors_ > reader_.remaining() / kTensorInfoBytesMin) {
     return fail("{} tensors do not fit the {} bytes that remain", num_tensors_, reader_.remaining());
   }

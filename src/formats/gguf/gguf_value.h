@@ -15,7 +15,18 @@ namespace quern {
 
 // Numbers of value types in a file.
 enum class GgufType : uint32_t {
-  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10, kI64 = 11,
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
   kF64 = 12,
 };
 
@@ -36,14 +47,16 @@ struct GgufValue {
 class GgufMetadata {
  public:
   GgufMetadata() = default;
-  explicit GgufMetadata(std::vector<std::pair<std::string, GgufValue>> pairs) : pairs_(std::move(pairs)) {}  // keys distinct
+  explicit GgufMetadata(std::vector<std::pair<std::string, GgufValue>> pairs)
+      : pairs_(std::move(pairs)) {}  // keys distinct
 
   const std::vector<std::pair<std::string, GgufValue>>& pairs() const { return pairs_; }
   void set(std::string key, GgufValue value);         // replaces an existing key
   const GgufValue* find(std::string_view key) const;  // nullptr when absent
 
   // Typed look-ups: kNotFound when absent, kInvalidFile (naming the key) when of another kind or out of range.
-  // Integers of any width and sign convert when the value fits; integers convert to double; bools of an array are 0 and 1.
+  // Integers of any width and sign convert when the value fits; integers convert to double; bools of an array are 0
+  // and 1.
   Result<int64_t> get_int(std::string_view key) const;
   Result<double> get_float(std::string_view key) const;
   Result<bool> get_bool(std::string_view key) const;

@@ -1,6 +1,7 @@
 #include "formats/safetensors/safetensors_writer.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "base/check.h"
@@ -17,7 +18,13 @@ namespace {
 constexpr uint64_t kHeaderBytesMax = 100'000'000;  // the reader's limit
 constexpr std::string_view kMetadataName = "__metadata__";
 
-Status check(const TensorView& tensor) {
+// A tensor's place in the order it was given, and its size.
+struct Planned {
+  size_t index = 0;
+  uint64_t bytes = 0;
+};
+
+Result<uint64_t> checked_size(const TensorView& tensor) {
   const std::string what = fmt::format("tensor {}", printable(tensor.name));
   const DTypeInfo& info = dtype_info(tensor.dtype);
   if (info.safetensors.empty()) return invalid_argument(fmt::format("{}: safetensors has no {}", what, info.name));
@@ -26,8 +33,23 @@ Status check(const TensorView& tensor) {
     return invalid_argument(fmt::format("{}: more than {} dimensions", what, kMaxDims));
   const auto bytes = checked_bytes(tensor.dtype, tensor.shape, what);
   if (!bytes) return invalid_argument(bytes.error().message);
-  QUERN_CHECK(*bytes == tensor.bytes.size());
-  return {};
+  return *bytes;
+}
+
+// The order of the file. Wide elements first: the data begins at a multiple of 8, so every tensor is then aligned to
+// its element.
+Result<std::vector<Planned>> plan(std::span<const TensorView> tensors) {
+  std::vector<Planned> planned;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    QUERN_ASSIGN(const uint64_t bytes, checked_size(tensors[i]));
+    planned.push_back({i, bytes});
+  }
+  if (const TensorView* twice = NameIndex(tensors).first_duplicate()) {
+    return invalid_argument(fmt::format("two tensors are named {}", printable(twice->name)));
+  }
+  const auto element_bytes = [&](const Planned& tensor) { return dtype_info(tensors[tensor.index].dtype).block_bytes; };
+  std::ranges::stable_sort(planned, std::greater(), element_bytes);
+  return planned;
 }
 
 // A JSON string. Errors: kInvalidArgument when `text` is not UTF-8.
@@ -39,7 +61,7 @@ Result<std::string> json_string(std::string_view text) {
   }
 }
 
-Result<std::string> make_header(std::span<const TensorView* const> tensors,
+Result<std::string> make_header(std::span<const TensorView> tensors, std::span<const Planned> planned,
                                 const std::map<std::string, std::string>& metadata) {
   std::string header = "{";
   const auto separate = [&header] {
@@ -56,13 +78,13 @@ Result<std::string> make_header(std::span<const TensorView* const> tensors,
     header += '}';
   }
   uint64_t offset = 0;
-  for (const TensorView* tensor : tensors) {
-    QUERN_ASSIGN(const std::string name, json_string(tensor->name));
+  for (const auto& [index, bytes] : planned) {
+    const TensorView& tensor = tensors[index];
+    QUERN_ASSIGN(const std::string name, json_string(tensor.name));
     separate();
     header += fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", name,
-                          dtype_info(tensor->dtype).safetensors, fmt::join(tensor->shape, ","), offset,
-                          offset + tensor->bytes.size());
-    offset += tensor->bytes.size();
+                          dtype_info(tensor.dtype).safetensors, fmt::join(tensor.shape, ","), offset, offset + bytes);
+    offset += bytes;
   }
   header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -75,26 +97,25 @@ Result<std::string> make_header(std::span<const TensorView* const> tensors,
 }  // namespace
 
 Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
-                         const std::map<std::string, std::string>& metadata) {
-  std::vector<const TensorView*> ordered;
-  for (const TensorView& tensor : tensors) {
-    QUERN_TRY(check(tensor));
-    ordered.push_back(&tensor);
-  }
-  if (const TensorView* twice = NameIndex(tensors).first_duplicate()) {
-    return invalid_argument(fmt::format("two tensors are named {}", printable(twice->name)));
-  }
-  // Wide elements first: the data begins at a multiple of 8, so every tensor is then aligned to its element.
-  std::ranges::stable_sort(ordered, std::greater(),
-                           [](const TensorView* tensor) { return dtype_info(tensor->dtype).block_bytes; });
-
-  QUERN_ASSIGN(const std::string header, make_header(ordered, metadata));
+                         const std::map<std::string, std::string>& metadata, const TensorProducer& produce) {
+  QUERN_ASSIGN(const std::vector<Planned> planned, plan(tensors));
+  QUERN_ASSIGN(const std::string header, make_header(tensors, planned, metadata));
   QUERN_ASSIGN(PartFile file, PartFile::create(path));
   const auto header_bytes = static_cast<uint64_t>(header.size());
   QUERN_TRY(file.write(std::as_bytes(std::span(&header_bytes, 1))));
   QUERN_TRY(file.write(header));
-  for (const TensorView* tensor : ordered) QUERN_TRY(file.write(tensor->bytes));
+  for (const auto& [index, bytes] : planned) {
+    const uint64_t begin = file.size();
+    QUERN_TRY(produce(index, [&](std::span<const std::byte> piece) { return file.write(piece); }));
+    QUERN_CHECK(file.size() - begin == bytes);
+  }
   return file.commit();
+}
+
+Status write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                         const std::map<std::string, std::string>& metadata) {
+  return write_safetensors(path, tensors, metadata,
+                           [&](size_t index, const ByteSink& sink) { return sink(tensors[index].bytes); });
 }
 
 }  // namespace quern
