@@ -51,7 +51,8 @@ std::string served_id(const std::string& model, const TextModel& text) {
 Result<ServedModel> load(const std::string& model, const ServeOptions& options) {
   QUERN_ASSIGN(const std::filesystem::path path, resolve_model(model));
   ServedModel served;
-  served.created = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  served.created =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   QUERN_ASSIGN(served.text, TextModel::open(path));
   served.id = options.served_name.empty() ? served_id(model, *served.text) : options.served_name;
   EngineOptions engine = options.engine;
@@ -100,18 +101,22 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
   command->add_option("MODEL", options->models, kModelHelp);
   command->add_option("--model", options->more_models, "one more MODEL");
-  command->add_option("--served-model-name", options->served_name, "the id clients use (default: the model's own name)");
+  command->add_option("--served-model-name", options->served_name,
+                      "the id clients use (default: the model's own name)");
   command->add_option("--host", options->http.host, "address to listen on")->capture_default_str();
   command->add_option("--port", options->http.port, "port; 0 takes a free one")->capture_default_str();
   command->add_option("--api-key-file", options->api_key_file, "file of API keys, one a line; QUERN_API_KEY adds one");
-  command->add_option("-t,--threads", options->engine.num_threads, "0: the cores this process may use")->capture_default_str();
+  command->add_option("-t,--threads", options->engine.num_threads, "0: the cores this process may use")
+      ->capture_default_str();
   command->add_option("--precision", options->engine.precision, "fast or exact")->capture_default_str();
-  command->add_option("--kv-cache-dtype", options->engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")->capture_default_str();
+  command->add_option("--kv-cache-dtype", options->engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")
+      ->capture_default_str();
   command->add_option("--max-model-len", options->engine.max_model_len, "longest context of a request; 0: the model's")
       ->capture_default_str();
   command->add_option("--max-num-batched-tokens", options->engine.max_num_batched_tokens, "token budget of a step")
       ->capture_default_str();
-  command->add_option("--max-num-seqs", options->engine.max_num_seqs, "sequences that run at once")->capture_default_str();
+  command->add_option("--max-num-seqs", options->engine.max_num_seqs, "sequences that run at once")
+      ->capture_default_str();
   command->callback([options, &exit] { finish(serve(*options), exit); });
 }
 

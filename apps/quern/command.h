@@ -1,5 +1,5 @@
 // How a subcommand of `quern` is written: one file `cmd_NAME.cc` with `void add_NAME(CLI::App& app, ExitCode& exit)`,
-// which declares the options and sets a callback that runs it. The list of all stands in main.cc.
+// which declares the options and sets a callback that runs it. the list of all stands in commands.def.
 //
 // Data goes to stdout, logs to stderr. Exit 0 done, 1 failed, 2 bad usage or bad input with exactly one line on stderr.
 #pragma once

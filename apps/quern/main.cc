@@ -1,16 +1,13 @@
 // The command line: parses, picks a subcommand, returns its exit code. Every subcommand is a door over the rooms in
-// src/.
+// src/; commands.def lists them.
 #include <cstdio>
 
 #include "command.h"
 
 namespace quern::cli {
-// One line per subcommand, in the order of `quern --help`; each is defined in its cmd_*.cc.
-void add_pull(CLI::App& app, ExitCode& exit);
-void add_list(CLI::App& app, ExitCode& exit);
-void add_rm(CLI::App& app, ExitCode& exit);
-void add_show(CLI::App& app, ExitCode& exit);
-void add_inspect(CLI::App& app, ExitCode& exit);
+#define QUERN_COMMAND(name) void add_##name(CLI::App& app, ExitCode& exit);
+#include "commands.def"
+#undef QUERN_COMMAND
 }  // namespace quern::cli
 
 int main(int argc, char** argv) {
@@ -19,10 +16,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough(false);
   quern::cli::ExitCode exit;
-  for (const auto add : {quern::cli::add_pull, quern::cli::add_list, quern::cli::add_rm, quern::cli::add_show,
-                         quern::cli::add_inspect}) {
-    add(app, exit);
-  }
+#define QUERN_COMMAND(name) quern::cli::add_##name(app, exit);
+#include "commands.def"
+#undef QUERN_COMMAND
 
   try {
     app.parse(argc, argv);
