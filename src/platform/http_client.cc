@@ -249,7 +249,8 @@ Status fill_part(const DownloadSpec& spec, const fs::path& part, const HttpOptio
                         fmt::format("{}: the server sends more than the {} bytes announced", spec.url, bytes_max));
     }
     if (outcome.code == CURLE_OK && outcome.status < 300) break;
-    const bool range_refused = outcome.status == 416 || (outcome.status == 206 && outcome.code == CURLE_WRITE_ERROR);
+    const bool range_refused = outcome.status == 416 || outcome.code == CURLE_RANGE_ERROR ||
+                               (outcome.status == 206 && outcome.code == CURLE_WRITE_ERROR);
     if (range_refused) done = 0;
     if ((!range_refused && !may_pass(outcome)) || tries >= options.tries_max) {
       return std::unexpected(to_error(spec.url, outcome));

@@ -82,6 +82,7 @@ class PullTest(unittest.TestCase):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
         self.server.requests = []
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -173,7 +174,7 @@ class PullTest(unittest.TestCase):
         self.assert_good(self.pull(url))
         listed = subprocess.run([QUERN, "list", "--json"], env=self.environment(), capture_output=True, text=True)
         self.assertEqual([m["name"] for m in json.loads(listed.stdout)["data"]], [url])
-        self.assertEqual(subprocess.run([QUERN, "rm", url], env=self.environment()).returncode, 0)
+        self.assertEqual(subprocess.run([QUERN, "rm", url], env=self.environment(), capture_output=True).returncode, 0)
         self.assertEqual(subprocess.run([QUERN, "rm", url], env=self.environment(), capture_output=True).returncode, 2)
 
     def test_local(self):
@@ -184,4 +185,4 @@ class PullTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
+    unittest.main(argv=sys.argv[:1])

@@ -53,7 +53,9 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        code = self.process.wait(timeout=30)
+        self.process.stderr.close()
+        return code
 
 
 def chat(**fields):
@@ -226,6 +228,7 @@ class ServeTest(unittest.TestCase):
             answer = connection.getresponse()
             self.assertEqual(answer.status, 200)
             answer.read()
+        connection.close()
 
 
 class KeyTest(unittest.TestCase):
@@ -255,4 +258,4 @@ class StartTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])
+    unittest.main(argv=sys.argv[:1])
