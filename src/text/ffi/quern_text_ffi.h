@@ -84,6 +84,26 @@ uint32_t quern_tokenizer_vocab_size(const QuernTokenizer* tokenizer);  // highes
 uint8_t quern_tokenizer_strips_leading_space(const QuernTokenizer* tokenizer);
 int64_t quern_tokenizer_start_token(const QuernTokenizer* tokenizer);  // put in front of every text; -1: none
 
+// ---- Chat template ----
+
+typedef struct QuernTemplate QuernTemplate;
+
+typedef struct QuernTemplateLimits {
+  uint64_t fuel;          // interpreter steps, and a share of them for every byte or item handled
+  uint64_t output_bytes;
+  uint64_t recursion;
+  uint64_t milliseconds;  // checked whenever text is written
+} QuernTemplateLimits;
+
+QuernFfiStatus quern_template_create(QuernBytes text, const QuernTemplateLimits* limits, QuernTemplate** out,
+                                     QuernBuffer* error);
+void quern_template_free(QuernTemplate* handle);
+
+// `variables`: a JSON object, the template's globals. `now`: seconds since 1970 in local wall time, for strftime_now.
+// `spans`: what {% generation %} covers, pairs of code point offsets [start, end); its type_ids stay null.
+QuernFfiStatus quern_template_render(const QuernTemplate* handle, QuernBytes variables, int64_t now, QuernBuffer* text,
+                                     QuernIds* spans, QuernBuffer* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,9 +31,8 @@ unsafe fn slice<'a, T>(data: *const T, size: usize) -> Option<&'a [T]> {
 
 unsafe fn texts<'a>(data: *const Bytes, size: usize, what: &str) -> Result<Vec<&'a str>, Failure> {
     let items = slice(data, size).unwrap_or(&[]);
-    let text = |(i, bytes): (usize, &Bytes)| {
-        bytes.as_str("").map_err(|_| Failure::file(format!("{what} {i} is not UTF-8")))
-    };
+    let text =
+        |(i, bytes): (usize, &Bytes)| bytes.as_str("").map_err(|_| Failure::file(format!("{what} {i} is not UTF-8")));
     items.iter().enumerate().map(text).collect()
 }
 

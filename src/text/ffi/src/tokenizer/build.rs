@@ -129,11 +129,9 @@ fn model_of(file: ModelFile) -> Result<ModelWrapper, Failure> {
             .build()
             .map(ModelWrapper::WordLevel)
             .map_err(Failure::file),
-        ("Unigram", Vocab::Scores(pieces)) => {
-            Unigram::from(pieces, file.unk_id, file.byte_fallback.unwrap_or(false))
-                .map(ModelWrapper::Unigram)
-                .map_err(Failure::file)
-        }
+        ("Unigram", Vocab::Scores(pieces)) => Unigram::from(pieces, file.unk_id, file.byte_fallback.unwrap_or(false))
+            .map(ModelWrapper::Unigram)
+            .map_err(Failure::file),
         (kind, _) => Err(Failure::file(format!("model.type '{kind}' with this form of vocab is not known"))),
     }
 }

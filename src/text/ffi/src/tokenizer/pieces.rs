@@ -9,7 +9,9 @@ enum Spelling {
     /// One printable character per byte (GPT-2).
     ByteLevel,
     /// UTF-8 with U+2581 for a space; `<0xNN>` is a byte when `byte_fallback`.
-    SentencePiece { byte_fallback: bool },
+    SentencePiece {
+        byte_fallback: bool,
+    },
     /// A word, or `##` and the rest of one.
     WordPiece,
     Plain,

@@ -1,0 +1,95 @@
+//! Python's answers where minijinja's differ: how values print, what is a sequence.
+
+use minijinja::value::{Tuple, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
+use std::fmt::Write;
+
+const DEPTH_MAX: usize = 200;
+
+pub fn add_to(environment: &mut Environment<'static>) {
+    environment.set_formatter(|out: &mut Output, _: &mut State, value: &Value| {
+        match value.as_str() {
+            Some(text) => out.write_str(text),
+            None => out.write_str(&str_of(value)?),
+        }
+        .map_err(Error::from)
+    });
+    environment.add_filter("string", |value: &Value| -> Result<Value, Error> {
+        match value.kind() {
+            ValueKind::String => Ok(value.clone()),
+            _ => str_of(value).map(Value::from),
+        }
+    });
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
+    // Python's test asks for a length and an item access, which strings and dicts have too.
+    environment.add_test("sequence", |value: &Value| {
+        matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
+    });
+}
+
+/// `str(value)`.
+fn str_of(value: &Value) -> Result<String, Error> {
+    let mut text = String::new();
+    match value.kind() {
+        ValueKind::Number | ValueKind::Seq | ValueKind::Map => repr(&mut text, value, 0)?,
+        _ => text = value.to_string(),
+    }
+    Ok(text)
+}
+
+fn repr(text: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > DEPTH_MAX {
+        return Err(Error::new(ErrorKind::InvalidOperation, "recursion limit exceeded"));
+    }
+    match value.kind() {
+        ValueKind::Number if !value.is_integer() => {
+            let float = f64::try_from(value.clone())?;
+            if float.is_finite() {
+                text.push_str(&float_repr(float));
+            } else {
+                write!(text, "{}", value.to_string().to_lowercase())?;
+            }
+        }
+        ValueKind::Seq => {
+            let tuple = value.downcast_object_ref::<Tuple>().is_some();
+            text.push(if tuple { '(' } else { '[' });
+            let mut count = 0;
+            for item in value.try_iter()? {
+                text.push_str(if count > 0 { ", " } else { "" });
+                repr(text, &item, depth + 1)?;
+                count += 1;
+            }
+            text.push_str(match (tuple, count) {
+                (true, 1) => ",)",
+                (true, _) => ")",
+                (false, _) => "]",
+            });
+        }
+        ValueKind::Map => {
+            text.push('{');
+            for (i, key) in value.try_iter()?.enumerate() {
+                text.push_str(if i > 0 { ", " } else { "" });
+                repr(text, &key, depth + 1)?;
+                text.push_str(": ");
+                repr(text, &value.get_item(&key)?, depth + 1)?;
+            }
+            text.push('}');
+        }
+        ValueKind::Undefined => text.push_str("Undefined"),
+        _ => write!(text, "{value:?}")?,
+    }
+    Ok(())
+}
+
+/// `repr` of a finite float: the shortest digits that give it back, in scientific form below 1e-4 and from 1e16 on.
+pub fn float_repr(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let fixed = value.to_string();
+        return if fixed.contains('.') { fixed } else { fixed + ".0" };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
