@@ -13,8 +13,10 @@
 namespace quern {
 
 struct Family {
-  std::string_view name;                                    // our name, usually Hugging Face's model_type
-  std::array<std::string_view, 4> hf_types = {};            // values of model_type
+  std::string_view name;                          // our name, usually Hugging Face's model_type
+  std::array<std::string_view, 4> hf_types = {};  // values of model_type
+  // model_type of multimodal folders whose "text_config" is of this family: their text part alone is loaded.
+  std::array<std::string_view, 4> hf_wrapper_types = {};
   std::array<std::string_view, 4> gguf_architectures = {};  // values of general.architecture
   // Null where the family does not occur in that kind of file.
   void (*read_hf)(HfConfigReader& reader, ModelConfig& config) = nullptr;
@@ -25,7 +27,8 @@ struct Family {
 };
 
 std::span<const Family* const> families();
-const Family* find_hf_family(std::string_view model_type);      // null when unknown
+const Family* find_hf_family(std::string_view model_type);  // null when unknown
+const Family* find_hf_wrapper_family(std::string_view model_type);
 const Family* find_gguf_family(std::string_view architecture);  // null when unknown
 const Family* find_family(std::string_view name);               // null when unknown
 

@@ -9,8 +9,6 @@
 
 namespace quern {
 
-using namespace std::string_view_literals;
-
 namespace {
 
 constexpr std::pair<std::string_view, Activation> kActivations[] = {
@@ -23,20 +21,22 @@ constexpr std::pair<std::string_view, Activation> kActivations[] = {
 };
 
 void read_sizes(HfConfigReader& reader, ModelConfig& config, const HfDefaults& defaults) {
-  config.vocab_size = reader.require_int({"vocab_size"}, {1, kVocabMax});
+  const auto int_with_default = [&](ConfigReader::Keys keys, int32_t fallback, Bounds bounds) {
+    return fallback > 0 ? reader.int_or(keys, fallback, bounds) : reader.require_int(keys, bounds);
+  };
+  config.vocab_size = int_with_default({"vocab_size"}, defaults.vocab, {1, kVocabMax});
   config.hidden_size = reader.require_int({"hidden_size", "n_embd", "d_model"}, {1, kWidthMax});
   config.num_layers = reader.require_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, {1, kLayersMax});
-  const auto positions = {"max_position_embeddings"sv, "n_positions"sv, "max_sequence_length"sv, "seq_length"sv,
-                          "n_ctx"sv};
-  const Bounds bounds{1, kPositionsMax};
   config.context_length =
-      defaults.context > 0 ? reader.int_or(positions, defaults.context, bounds) : reader.require_int(positions, bounds);
+      int_with_default({"max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "n_ctx"},
+                       defaults.context, {1, kPositionsMax});
 
   AttentionConfig& attention = config.attention;
-  attention.num_heads = reader.require_int({"num_attention_heads", "n_head", "n_heads"}, {1, kHeadsMax});
-  attention.num_kv_heads = reader.int_or({"num_key_value_heads"}, attention.num_heads, {1, kHeadsMax});
-  if (reader.has("head_dim")) {
-    attention.head_dim = reader.require_int({"head_dim"}, {1, kHeadDimMax});
+  attention.num_heads = int_with_default({"num_attention_heads", "n_head", "n_heads"}, defaults.heads, {1, kHeadsMax});
+  attention.num_kv_heads = reader.int_or(
+      {"num_key_value_heads"}, defaults.kv_heads > 0 ? defaults.kv_heads : attention.num_heads, {1, kHeadsMax});
+  if (reader.has("head_dim") || defaults.head_dim > 0) {
+    attention.head_dim = reader.int_or({"head_dim"}, defaults.head_dim, {1, kHeadDimMax});
   } else if (config.hidden_size % attention.num_heads == 0) {
     attention.head_dim = config.hidden_size / attention.num_heads;
   } else {

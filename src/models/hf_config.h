@@ -16,7 +16,12 @@ struct HfDefaults {
   float epsilon = 1e-6f;
   float partial_rotary = 1.0f;
   std::string_view activation = "silu";
-  int32_t context = 0;  // where the file does not say; 0: it must
+  // Sizes where the file does not say; 0: it must (heads, vocab, context) or they follow from the others.
+  int32_t context = 0;
+  int32_t vocab = 0;
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
 };
 
 // Sizes, heads, norm epsilon, activation, one rope, tied embeddings, end tokens. Reads older and newer keys alike

@@ -18,8 +18,8 @@ std::unexpected<Error> in_file(const ModelSource& source, Error error) {
 }
 
 // End tokens of generation_config.json come first: they are what the model's makers stop at.
-void add_generation_eos(const Json& generation_config, ModelConfig& config) {
-  HfConfigReader reader(generation_config);
+void add_eos(const Json& json, ModelConfig& config) {
+  HfConfigReader reader(json);
   std::vector<int32_t> ids;
   const auto add = [&](int64_t id) {
     if (id < 0 || id >= config.vocab_size) return;
@@ -37,20 +37,35 @@ Status read_quantization(HfConfigReader& reader) {
   return unsupported(fmt::format("quantization_config.quant_method \"{}\" is not supported", method));
 }
 
+// A multimodal checkpoint puts the text model's tensors under one more name; the towers of other media are not read.
+void add_wrapper_names(TensorNames& names) {
+  names.prefixes.push_back("language_model.model.");
+  names.prefixes.push_back("model.language_model.");
+  names.outputs.push_back("language_model.lm_head");
+  for (const char* part : {"vision_tower.*", "multi_modal_projector.*"}) {
+    names.ignored.push_back(part);
+    names.ignored.push_back(std::string("model.") + part);
+  }
+}
+
 Result<ModelConfig> read_hf_config(const HfFolder& folder, const Family*& family) {
-  HfConfigReader reader(folder.config);
-  const std::string type = reader.string_or({"model_type"}, "");
-  QUERN_TRY(reader.status());
-  family = find_hf_family(type);
+  HfConfigReader outer(folder.config);
+  const std::string type = outer.string_or({"model_type"}, "");
+  QUERN_TRY(outer.status());
+  const Json* text_config = outer.find("text_config");
+  const bool is_wrapper = text_config != nullptr && find_hf_wrapper_family(type) != nullptr;
+  family = is_wrapper ? find_hf_wrapper_family(type) : find_hf_family(type);
+  HfConfigReader reader(is_wrapper ? *text_config : folder.config);
   if (family == nullptr || family->read_hf == nullptr) {
     return unsupported(fmt::format("model_type \"{}\" is not supported", type));
   }
-  QUERN_TRY(read_quantization(reader));
+  QUERN_TRY(read_quantization(outer));
   ModelConfig config;
   config.family = family->name;
   family->read_hf(reader, config);
   QUERN_TRY(reader.status());
-  if (folder.generation_config.is_object()) add_generation_eos(folder.generation_config, config);
+  if (is_wrapper) add_eos(folder.config, config);
+  if (folder.generation_config.is_object()) add_eos(folder.generation_config, config);
   return config;
 }
 
@@ -159,6 +174,7 @@ Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, De
   TensorNames names = source.gguf ? gguf_tensor_names() : TensorNames{};
   const auto adjust = source.gguf ? family->gguf_names : family->hf_names;
   if (adjust != nullptr) adjust(config, names);
+  if (source.folder && source.folder->config.contains("text_config")) add_wrapper_names(names);
   auto weights = bind_decoder(*file, names, config, device, precision);
   if (!weights) return in_file(source, std::move(weights).error());
   return std::make_unique<Decoder>(std::move(config), std::move(*weights), device);

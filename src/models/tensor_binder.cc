@@ -1,8 +1,10 @@
 #include "models/tensor_binder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "tensor/dequantize.h"
 
@@ -176,6 +178,13 @@ Result<const Weight*> TensorBinder::pack(std::span<const WeightRows> parts, int6
     }
   }
   QUERN_ASSIGN(std::unique_ptr<Weight> weight, device_.pack(parts, planes, precision));
+  if (weight->device_bytes > 0) {
+    for (const WeightRows& part : parts) {
+      if (is_host_copy(part.bytes)) continue;
+      const auto row_bytes = dtype_bytes(part.dtype, static_cast<uint64_t>(part.cols));
+      MappedFile::drop_resident({part.bytes, static_cast<size_t>(part.rows) * row_bytes.value_or(0)});
+    }
+  }
   store_.weights.push_back(std::move(weight));
   return store_.weights.back().get();
 }
@@ -185,6 +194,11 @@ Result<const float*> TensorBinder::upload(std::span<const float> values) {
   device_.upload(values, buffer->data());
   store_.vectors.push_back(std::move(buffer));
   return store_.vectors.back()->data();
+}
+
+bool TensorBinder::is_host_copy(const std::byte* bytes) const {
+  return std::ranges::any_of(
+      store_.host, [bytes](const auto& copy) { return bytes >= copy->data() && bytes < copy->data() + copy->size(); });
 }
 
 std::byte* TensorBinder::host_copy(size_t bytes) {

@@ -70,6 +70,8 @@ class TensorBinder {
   Status bind_linear(std::string_view pattern, int32_t layer, int64_t rows, int64_t cols, Presence bias,
                      Precision precision, Linear& out);
 
+  bool is_host_copy(const std::byte* bytes) const;
+
   const TensorFile& file_;
   const TensorNames& names_;
   Device& device_;

@@ -22,8 +22,16 @@ void set_layer_ropes(ModelConfig& config, const RopeConfig& local) {
 }
 
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
-  const HfDefaults defaults{.tied = true, .theta = 1e6f, .activation = "gelu_pytorch_tanh"};
-  const int32_t context = reader.int_or({"max_position_embeddings"}, 131072, {1, kPositionsMax});
+  // The text_config of the multimodal checkpoints says only what differs from these.
+  const HfDefaults defaults{.tied = true,
+                            .theta = 1e6f,
+                            .activation = "gelu_pytorch_tanh",
+                            .context = 131072,
+                            .vocab = 262208,
+                            .heads = 8,
+                            .kv_heads = 4,
+                            .head_dim = 256};
+  const int32_t context = reader.int_or({"max_position_embeddings"}, defaults.context, {1, kPositionsMax});
   read_hf_common(reader, config, defaults);
   config.context_length = context;  // rope scaling is part of it already
   set_traits(config);
@@ -72,6 +80,7 @@ void read_gguf(GgufConfigReader& reader, ModelConfig& config) {
 const Family kGemma3Family = {
     .name = "gemma3_text",
     .hf_types = {"gemma3_text"},
+    .hf_wrapper_types = {"gemma3"},
     .gguf_architectures = {"gemma3"},
     .read_hf = read_hf,
     .read_gguf = read_gguf,

@@ -32,6 +32,13 @@ const Family* find_hf_family(std::string_view model_type) {
   return nullptr;
 }
 
+const Family* find_hf_wrapper_family(std::string_view model_type) {
+  for (const Family* family : kFamilies) {
+    if (lists(family->hf_wrapper_types, model_type)) return family;
+  }
+  return nullptr;
+}
+
 const Family* find_gguf_family(std::string_view architecture) {
   for (const Family* family : kFamilies) {
     if (lists(family->gguf_architectures, architecture)) return family;
