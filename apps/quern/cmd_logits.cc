@@ -1,0 +1,124 @@
+// quern logits MODEL --ids 1,2,3 -o out.safetensors [--hidden]: what a model computes for given ids, every position.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/status.h"
+#include "command.h"
+#include "engine/sequence_runner.h"
+#include "formats/safetensors/safetensors_writer.h"
+#include "generation_options.h"
+#include "input.h"
+#include "model_arg.h"
+
+namespace quern::cli {
+namespace {
+
+struct LogitsOptions {
+  std::string model;
+  std::string ids;
+  std::filesystem::path output;
+  bool hidden = false;
+  EngineOptions engine;
+};
+
+// Float rows that grow chunk by chunk, in order of first appearance.
+class NamedRows {
+ public:
+  void append(const std::string& name, std::span<const float> rows, int64_t cols) {
+    Entry& entry = find(name);
+    entry.cols = cols;
+    entry.values.insert(entry.values.end(), rows.begin(), rows.end());
+  }
+  Status write(const std::filesystem::path& path) const {
+    std::vector<TensorView> tensors;
+    for (const auto& entry : entries_) {
+      tensors.push_back({.name = entry->name,
+                         .dtype = DType::kF32,
+                         .shape = {static_cast<int64_t>(entry->values.size()) / entry->cols, entry->cols},
+                         .bytes = std::as_bytes(std::span(entry->values))});
+    }
+    return write_safetensors(path, tensors);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    int64_t cols = 0;
+    std::vector<float> values;
+  };
+  Entry& find(const std::string& name) {
+    for (const auto& entry : entries_) {
+      if (entry->name == name) return *entry;
+    }
+    entries_.push_back(std::make_unique<Entry>(Entry{.name = name}));
+    return *entries_.back();
+  }
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int32_t>& ids,
+                      const LogitsOptions& options) {
+  QUERN_ASSIGN(RunnerOptions runner_settings, runner_options(options.engine));
+  // Rows of logits are kept for a whole chunk; a chunk never needs to be longer than the input.
+  const int32_t rows = std::min(runner_settings.max_num_batched_tokens, static_cast<int32_t>(ids.size()));
+  runner_settings.max_num_batched_tokens = runner_settings.max_logits_rows = rows;
+  QUERN_ASSIGN(auto runner, Runner::create(std::move(source), runner_settings));
+  const int64_t vocab_size = runner->config().vocab_size;
+  for (int32_t id : ids) {
+    if (id < 0 || id >= vocab_size) {
+      return invalid_argument(fmt::format("--ids: token id {} is outside the vocabulary of {}", id, vocab_size));
+    }
+  }
+  if (ids.size() > static_cast<size_t>(runner->config().context_length)) {
+    return invalid_argument(fmt::format("--ids: {} tokens are more than the model's context of {}", ids.size(),
+                                        runner->config().context_length));
+  }
+  QUERN_ASSIGN(auto sequences, SequenceRunner::create(*runner, {.tokens_max = static_cast<int32_t>(ids.size())}));
+  NamedRows result;
+  std::vector<float> host;
+  const HiddenTap tap = [&](const std::string& name, Mat states) {
+    host.resize(static_cast<size_t>(states.cols));
+    for (int64_t row = 0; row < states.rows; ++row) {
+      runner->device().download(states.row(row), host);
+      result.append(name, host, states.cols);
+    }
+  };
+  QUERN_TRY(sequences.append_chunked(
+      0, ids, LogitsRows::kAll,
+      [&](int32_t, std::span<float> logits) -> Status {
+        result.append("logits", logits, vocab_size);
+        return {};
+      },
+      options.hidden ? &tap : nullptr));
+  return result.write(options.output);
+}
+
+Status run(const LogitsOptions& options) {
+  QUERN_ASSIGN(const auto ids, parse_ids("--ids", options.ids));
+  QUERN_ASSIGN(const auto path, resolve_model(options.model));
+  QUERN_ASSIGN(auto source, open_model_source(path));
+  QUERN_ASSIGN(const ModelConfig config, read_model_config(*source));
+  if (config.kind != ModelKind::kDecoder) {
+    return unsupported(fmt::format("{}: logits of encoders are not offered", path.string()));
+  }
+  if (auto done = decoder_logits(std::move(source), ids, options); !done) {
+    return std::unexpected(in_terms_of_options(done.error(), "--ids"));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_logits(CLI::App& app, ExitCode& exit) {
+  const auto options = std::make_shared<LogitsOptions>();
+  CLI::App* command = app.add_subcommand("logits", "write the logits of given ids to a safetensors file");
+  command->add_option("MODEL", options->model, kModelHelp)->required();
+  command->add_option("--ids", options->ids, "token ids, used as given: 1,2,3")->required();
+  command->add_option("-o,--output", options->output, "safetensors file to write")->required();
+  command->add_flag("--hidden", options->hidden, "the states between the layers too: embed, layer.N, final");
+  add_engine_options(*command, options->engine);
+  command->callback([options, &exit] { finish(run(*options), exit); });
+}
+
+}  // namespace quern::cli
