@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "models/decode_cost.h"
 #include "models/mla.h"
 #include "models/model.h"
 #include "models/moe.h"
@@ -20,6 +21,7 @@ class Decoder final : public DecoderModel {
   Decoder(ModelConfig config, DecoderWeights weights, Device& device);
 
   const ModelConfig& config() const override { return config_; }
+  DecodeCost decode_cost() const override { return quern::decode_cost(weights_, config_); }
   std::vector<KvLayerSpec> kv_layers(KvDType key, KvDType value) const override;
   Status reserve(int32_t tokens_max, int32_t logits_rows_max) override;
   Status forward(const Batch& batch, KvStorage& kv, std::span<float> logits, const HiddenTap* tap) override;

@@ -32,10 +32,18 @@ struct Batch {
 // Called with hidden states of all T rows, for `quern logits --hidden`: name is "embed", "layer.N" or "final".
 using HiddenTap = std::function<void(const std::string& name, Mat states)>;
 
+// One token of one sequence, attention over its context aside. 0: not known.
+struct DecodeCost {
+  int64_t weight_bytes = 0;  // read
+  int64_t macs = 0;          // multiply-adds, those of the logits included
+  int64_t logits_macs = 0;   // which only rows that want logits cost
+};
+
 class DecoderModel {
  public:
   virtual ~DecoderModel() = default;
   virtual const ModelConfig& config() const = 0;
+  virtual DecodeCost decode_cost() const { return {}; }
   virtual std::vector<KvLayerSpec> kv_layers(KvDType key, KvDType value) const = 0;
 
   // Grows scratch for steps of up to this many tokens and logits rows; forward() then allocates nothing.

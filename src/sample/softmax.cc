@@ -36,13 +36,13 @@ inline float exp_nonpositive(float x) {
 }
 
 // Sum by eight interleaved running sums, added up pairwise.
-double sum_in_lanes(std::span<const float> values) {
+template <size_t kCount>
+double sum_in_lanes(const float (&values)[kCount]) {
+  static_assert(kCount % 8 == 0);
   double lanes[8] = {};
-  size_t i = 0;
-  for (; i + 8 <= values.size(); i += 8) {
+  for (size_t i = 0; i < kCount; i += 8) {
     for (size_t lane = 0; lane < 8; ++lane) lanes[lane] += static_cast<double>(values[i + lane]);
   }
-  for (size_t lane = 0; i < values.size(); ++i, ++lane) lanes[lane] += static_cast<double>(values[i]);
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
@@ -72,14 +72,18 @@ void SoftmaxWeights::compute(std::span<const float> logits, float max, float sca
   weights_.resize(logits.size());
   group_sums_.resize((logits.size() + kGroup - 1) / kGroup);
   total_ = 0;
+  // Whole groups through a buffer of fixed size: a loop of known length over memory nobody else sees becomes vector
+  // code.
+  float group_weights[kGroup];
   for (size_t group = 0; group < group_sums_.size(); ++group) {
     const size_t begin = group * kGroup;
     const size_t count = std::min(kGroup, logits.size() - begin);
-    const float* from = logits.data() + begin;
-    float* to = weights_.data() + begin;
-    for (size_t i = 0; i < count; ++i) to[i] = exp_nonpositive((from[i] - max) * scale);
-    group_sums_[group] = sum_in_lanes({to, count});
+    std::copy_n(logits.data() + begin, count, group_weights);
+    std::fill(group_weights + count, group_weights + kGroup, -std::numeric_limits<float>::infinity());
+    for (float& weight : group_weights) weight = exp_nonpositive((weight - max) * scale);
+    group_sums_[group] = sum_in_lanes(group_weights);
     total_ += group_sums_[group];
+    std::copy_n(group_weights, count, weights_.data() + begin);
   }
 }
 

@@ -1,0 +1,176 @@
+// quern bench MODEL: tokens per second of prompts and of streams that decode side by side, with the bytes and
+// multiply-adds behind them, and with --roofline the machine's own peaks.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "command.h"
+#include "engine/throughput.h"
+#include "hardware/cpu_topology.h"
+#include "kernels/cpu/dot_peak.h"
+#include "measure_args.h"
+#include "model_arg.h"
+
+namespace quern::cli {
+namespace {
+
+struct BenchArgs : MeasureArgs {
+  std::vector<int32_t> n_prompt{512};
+  std::vector<int32_t> n_gen{128};
+  std::vector<int32_t> batch{1};
+  int32_t repetitions = 3;
+  bool roofline = false;
+};
+
+// Prompts run alone: a longer prompt or several at once fill the same step.
+std::vector<ThroughputCase> cases_of(const BenchArgs& args) {
+  std::vector<ThroughputCase> cases;
+  for (int32_t n_prompt : args.n_prompt) {
+    if (n_prompt != 0) cases.push_back({.n_prompt = n_prompt});
+  }
+  for (int32_t n_gen : args.n_gen) {
+    for (int32_t batch : args.batch) {
+      if (n_gen != 0) cases.push_back({.n_gen = n_gen, .batch = batch});
+    }
+  }
+  return cases;
+}
+
+// Both phases once, short, so that weights are in memory and scratch is allocated.
+Status warm_up(ThroughputMeter& meter) {
+  for (ThroughputCase of : meter.cases()) {
+    of.n_prompt = std::min(of.n_prompt, 64);
+    of.n_gen = std::min(of.n_gen, 4);
+    QUERN_TRY(meter.run(of));
+  }
+  return {};
+}
+
+Result<std::vector<ThroughputResult>> measure(ThroughputMeter& meter, const DecodeCost& cost, int32_t repetitions) {
+  QUERN_TRY(warm_up(meter));
+  std::vector<ThroughputResult> results;
+  for (const ThroughputCase& of : meter.cases()) {
+    std::vector<ThroughputSample> samples;
+    for (int32_t i = 0; i < repetitions; ++i) {
+      QUERN_ASSIGN(const auto sample, meter.run(of));
+      samples.push_back(sample);
+      if (::isatty(STDERR_FILENO) != 0) {
+        std::fprintf(stderr, "\r%zu of %zu cases, run %d of %d ", results.size() + 1, meter.cases().size(), i + 1,
+                     repetitions);
+      }
+    }
+    results.push_back(summarize(of, samples, cost));
+  }
+  if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\x1b[K", stderr);
+  return results;
+}
+
+struct Report {
+  std::string model, device, precision;
+  int32_t threads = 0;
+  DecodeCost cost;
+  std::vector<ThroughputResult> results;
+  std::optional<CpuPeaks> peaks;
+};
+
+double rounded(double value) {
+  return std::round(value * 1000) / 1000;
+}
+
+Json to_json(const Report& report) {
+  Json results = Json::array();
+  for (const ThroughputResult& result : report.results) {
+    results.push_back({{"n_prompt", result.of.n_prompt},
+                       {"n_gen", result.of.n_gen},
+                       {"batch", result.of.batch},
+                       {"avg_ts", rounded(result.mean_tokens_per_second)},
+                       {"stddev_ts", rounded(result.stddev_tokens_per_second)},
+                       {"gbps", rounded(result.gbytes_per_second)},
+                       {"gmacs", rounded(result.gmacs_per_second)}});
+  }
+  Json json = {{"model", report.model},
+               {"device", report.device},
+               {"precision", report.precision},
+               {"threads", report.threads},
+               {"weight_bytes_per_token", report.cost.weight_bytes},
+               {"macs_per_token", report.cost.macs},
+               {"results", std::move(results)}};
+  if (const auto& peaks = report.peaks) {
+    json["roofline"] = {{"read_gbps", rounded(peaks->read_gbytes)},
+                        {"int8_gmacs", rounded(peaks->int8_gmacs)},
+                        {"f32_gmacs", rounded(peaks->f32_gmacs)}};
+  }
+  return json;
+}
+
+void print_table(const Report& report) {
+  std::printf("%s on %s, %s, %d threads; a token reads %.1f MB of weights and makes %.1f M multiply-adds\n",
+              report.model.c_str(), report.device.c_str(), report.precision.c_str(), report.threads,
+              static_cast<double>(report.cost.weight_bytes) * 1e-6, static_cast<double>(report.cost.macs) * 1e-6);
+  std::printf("%8s %8s %8s %20s %10s %10s\n", "prompt", "generate", "streams", "tokens/s", "GB/s", "GMAC/s");
+  for (const ThroughputResult& result : report.results) {
+    const std::string rate =
+        fmt::format("{:.2f} ± {:.2f}", result.mean_tokens_per_second, result.stddev_tokens_per_second);
+    std::printf("%8d %8d %8d %21s %10.2f %10.2f\n", result.of.n_prompt, result.of.n_gen, result.of.batch, rate.c_str(),
+                result.gbytes_per_second, result.gmacs_per_second);
+  }
+  if (const auto& peaks = report.peaks) {
+    std::printf("this machine at most: read %.1f GB/s, int8 %.0f GMAC/s, float32 %.0f GMAC/s\n", peaks->read_gbytes,
+                peaks->int8_gmacs, peaks->f32_gmacs);
+  }
+}
+
+Status bench(BenchArgs args) {
+  if (args.repetitions < 1) return invalid_argument(fmt::format("repetitions: {} is less than 1", args.repetitions));
+  auto cases = cases_of(args);
+  if (cases.empty()) return invalid_argument("n-prompt, n-gen: both are 0, there is nothing to measure");
+  for (const ThroughputCase& of : cases) args.engine.max_num_seqs = std::max(args.engine.max_num_seqs, of.batch);
+  QUERN_ASSIGN(const RunnerOptions options, runner_options(args.engine));
+  QUERN_ASSIGN(const auto path, resolve_model(args.model));
+  QUERN_ASSIGN(const auto runner, load_runner(path, options));
+  QUERN_ASSIGN(auto meter, ThroughputMeter::create(*runner, std::move(cases)));
+
+  Report report{.model = path.filename().string(),
+                .device = std::string(runner->device().name()),
+                .precision = args.engine.precision,
+                .threads = options.num_threads > 0 ? options.num_threads : usable_cores(),
+                .cost = runner->model().decode_cost()};
+  QUERN_ASSIGN(report.results, measure(meter, report.cost, args.repetitions));
+  if (args.roofline) {
+    ThreadPool pool(report.threads);
+    report.peaks = measure_cpu_peaks(pool);
+  }
+  if (args.json) {
+    std::printf("%s\n", dump_json(to_json(report)).c_str());
+  } else {
+    print_table(report);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, ExitCode& exit) {
+  const auto args = std::make_shared<BenchArgs>();
+  CLI::App* command = app.add_subcommand("bench", "measure tokens per second");
+  add_measure_options(*command, *args);
+  command->add_option("-p,--n-prompt", args->n_prompt, "lengths of prompts, comma-separated; 0: none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-n,--n-gen", args->n_gen, "tokens to generate, comma-separated; 0: none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-b,--batch", args->batch, "streams that generate side by side, comma-separated")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-r,--repetitions", args->repetitions, "runs of each case")->capture_default_str();
+  command->add_flag("--roofline", args->roofline, "also measure what the machine can do at most");
+  command->callback([args, &exit] { finish(bench(*args), exit); });
+}
+
+}  // namespace quern::cli
