@@ -101,8 +101,8 @@ class Generate(Case):
         self.assertIn(5, answer["prompt_ids"])        # <|im_end|>
 
     def test_text_without_json_is_the_same(self):
-        arguments = ("--prompt", "the", "--greedy", "--max-tokens", 12, "--precision", "exact")
-        result = quern("generate", LLAMA, *arguments)
+        arguments = ("--prompt", "the", "--greedy", "--max-tokens", 12)
+        result = quern("generate", LLAMA, "--precision", "exact", *arguments)
         self.assertEqual(result.stdout, self.generate(*arguments)["text"] + "\n")
 
     def test_logit_bias_forces_a_token(self):

@@ -149,8 +149,8 @@ HWY_INLINE Acts copy_sign(Codes w, Acts a) {
 }
 #endif
 
-// A sum that the compiler must have here: left alone, GCC rearranges chains of additions into trees whose many products at
-// once spill all registers (60 against 120 GMAC/s on Zen 3).
+// A sum that the compiler must have here: left alone, GCC rearranges chains of additions into trees whose many products
+// at once spill all registers (60 against 120 GMAC/s on Zen 3).
 template <class V>
 HWY_INLINE V keep(V sum) {
   asm("" : "+v"(sum.raw));

@@ -82,7 +82,8 @@ TEST_P(RowOpsTest, Arithmetic) {
 // from e^(-x*x/2), whose relative error grows with x*x: its bound is absolute.
 double activation_tolerance(Activation kind, double x, double expected) {
   if (kind == Activation::kGelu) return 4 * kEps * std::max(1.0, std::abs(x));
-  // The argument of the exponential is rounded, up to four times: an error of so much of |argument| in the result, relatively.
+  // The argument of the exponential is rounded, up to four times: an error of so much of |argument| in the result,
+  // relatively.
   const double argument =
       kind == Activation::kGeluTanh ? 4 * 0.8 * (std::abs(x) + 0.0447 * std::abs(x * x * x)) : 2 * std::abs(x);
   return kEps * (4 + argument) * std::abs(expected) + std::numeric_limits<float>::min() * std::max(1.0, std::abs(x));

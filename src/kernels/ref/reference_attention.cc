@@ -41,9 +41,7 @@ void round_q8_0(const float* source, float* target, int64_t count) {
 void store(const float* source, float* target, int64_t dim, KvDType dtype) {
   switch (dtype) {
     case KvDType::kF32: std::copy_n(source, dim, target); return;
-    case KvDType::kF16:
-      std::transform(source, source + dim, target, round_f16);
-      return;
+    case KvDType::kF16: std::transform(source, source + dim, target, round_f16); return;
     case KvDType::kBF16:
       std::transform(source, source + dim, target, [](float v) { return bf16_to_f32(f32_to_bf16(v)); });
       return;

@@ -43,12 +43,13 @@ typedef struct QuernIds {
 } QuernIds;
 void quern_ids_free(QuernIds ids);
 
-// A vocabulary that is not written as tokenizer.json. `config` is a tokenizer.json whose model has neither vocab nor merges.
+// A vocabulary that is not written as tokenizer.json. `config` is a tokenizer.json whose model has neither vocab nor
+// merges.
 typedef struct QuernVocabulary {
   QuernBytes config;
   const QuernBytes* tokens;  // the index is the id
   size_t num_tokens;
-  const double* scores;      // num_tokens, or null; Unigram's log-probabilities, or the order of merges when there are none
+  const double* scores;  // num_tokens, or null; Unigram's log-probabilities, or the order of merges when there are none
   const uint8_t* in_text;    // num_tokens, or null for all: nonzero when plain text may become the piece
   const QuernBytes* merges;  // "left right", by rank
   size_t num_merges;
@@ -66,8 +67,8 @@ typedef struct QuernEncodeOptions {
   uint8_t parse_special;  // text that looks like a special token becomes that token
   uint8_t has_pair;
   uint8_t want_type_ids;
-  uint8_t double_start;   // keep a start token that the text begins with beside the one that is added
-  int64_t max_length;     // < 0: no limit; else ids are cut on the right, the longer text first, special tokens kept
+  uint8_t double_start;  // keep a start token that the text begins with beside the one that is added
+  int64_t max_length;    // < 0: no limit; else ids are cut on the right, the longer text first, special tokens kept
 } QuernEncodeOptions;
 
 QuernFfiStatus quern_tokenizer_encode(const QuernTokenizer* tokenizer, QuernBytes text, QuernBytes pair,
@@ -89,7 +90,7 @@ int64_t quern_tokenizer_start_token(const QuernTokenizer* tokenizer);  // put in
 typedef struct QuernTemplate QuernTemplate;
 
 typedef struct QuernTemplateLimits {
-  uint64_t fuel;          // interpreter steps, and a share of them for every byte or item handled
+  uint64_t fuel;  // interpreter steps, and a share of them for every byte or item handled
   uint64_t output_bytes;
   uint64_t recursion;
   uint64_t milliseconds;  // checked whenever text is written
