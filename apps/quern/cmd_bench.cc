@@ -129,7 +129,11 @@ Status bench(BenchArgs args) {
   if (args.repetitions < 1) return invalid_argument(fmt::format("repetitions: {} is less than 1", args.repetitions));
   auto cases = cases_of(args);
   if (cases.empty()) return invalid_argument("n-prompt, n-gen: both are 0, there is nothing to measure");
-  for (const ThroughputCase& of : cases) args.engine.max_num_seqs = std::max(args.engine.max_num_seqs, of.batch);
+  for (const ThroughputCase& of : cases) {
+    // A batch over the token budget is refused by its own name later.
+    const int32_t streams = std::min(of.batch, args.engine.max_num_batched_tokens);
+    args.engine.max_num_seqs = std::max(args.engine.max_num_seqs, streams);
+  }
   QUERN_ASSIGN(const RunnerOptions options, runner_options(args.engine));
   QUERN_ASSIGN(const auto path, resolve_model(args.model));
   QUERN_ASSIGN(const auto runner, load_runner(path, options));

@@ -35,8 +35,9 @@ int32_t logits_rows_for(const ModelConfig& config, const PerplexityArgs& args) {
 Result<std::vector<int32_t>> read_ids(const Tokenizer& tokenizer, const std::string& path) {
   QUERN_ASSIGN(const auto file, MappedFile::open(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  QUERN_ASSIGN(auto encoding, tokenizer.encode(text, {}));
-  return std::move(encoding.ids);
+  auto encoding = tokenizer.encode(text, {});
+  if (!encoding) return make_error(encoding.error().code, fmt::format("{}: {}", path, encoding.error().message));
+  return std::move(encoding->ids);
 }
 
 void show_progress(const PerplexityResult& so_far, int32_t chunks) {
