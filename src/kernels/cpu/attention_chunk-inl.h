@@ -17,14 +17,14 @@ namespace quern::cpu::attention {
 namespace HWY_NAMESPACE {
 
 struct Chunk {
-  KvDType key_dtype = KvDType::kF32;  // kF32, kF16 or kBF16
+  KvDType key_dtype = KvDType::kF32;  // kF32 or kF16
   KvDType value_dtype = KvDType::kF32;
   const void* keys[kChunkBlocks];    // [key_dim][16] each
   const void* values[kChunkBlocks];  // [16, value_stride] each
   int64_t value_stride = 0;
 };
 
-// Up to this many rows, converting elements inside the kernels is cheaper than a converted copy.
+// Up to this many rows, converting float16 inside the kernels is cheaper than a converted copy.
 constexpr int64_t kDirectRowsMax = 2 * kRowsMax;
 
 template <class Stored>
@@ -41,30 +41,39 @@ HWY_INLINE V load_int8(D d, const int8_t* p) {
 }
 
 // Q8_0: element times scale is exact, 8 bits by 11.
-inline void convert_q8_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
+inline void convert_transposed_q8_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
   const D d;
   const auto* elements = reinterpret_cast<const int8_t*>(head + section.offset);
   const auto* scales = reinterpret_cast<const uint16_t*>(head + section.scales_offset);
-  if (section.transposed) {
-    for (int64_t i = 0; i < section.dim; ++i) {
-      const uint16_t* group_scales = scales + i / kKvScaleGroup * kKvBlockSize;
-      for (int64_t p = 0; p < kKvBlockSize; p += kLanes) {
-        const V scale = StoredF16::load(d, group_scales + p);
-        hn::StoreU(hn::Mul(load_int8(d, elements + i * kKvBlockSize + p), scale), d, target + i * kKvBlockSize + p);
+  for (int64_t group = 0; group < section.groups; ++group) {
+    const int64_t end = HWY_MIN(section.dim, (group + 1) * kKvScaleGroup);
+    for (int64_t p = 0; p < kKvBlockSize; p += kLanes) {
+      const V scale = StoredF16::load(d, scales + group * kKvBlockSize + p);
+      for (int64_t i = group * kKvScaleGroup; i < end; ++i) {
+        const int64_t at = i * kKvBlockSize + p;
+        hn::StoreU(hn::Mul(load_int8(d, elements + at), scale), d, target + at);
       }
     }
-    return;
   }
+}
+
+inline void convert_natural_q8_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
+  const D d;
+  const auto* elements = reinterpret_cast<const int8_t*>(head + section.offset);
+  const auto* scales = reinterpret_cast<const uint16_t*>(head + section.scales_offset);
+  // One float16 at a time: a whole vector would reach past the scales' end.
+  const hn::CappedTag<float, 1> d1;
+  const hn::Rebind<hwy::float16_t, decltype(d1)> dh1;
+  const hn::Rebind<uint16_t, decltype(d1)> du1;
   for (int64_t p = 0; p < kKvBlockSize; ++p) {
-    for (int64_t i = 0; i < section.stride; i += kLanes) {
-      // A broadcast of one float16: the scale's neighbours must not be read past the end.
-      const hn::CappedTag<float, 1> d1;
-      const hn::Rebind<hwy::float16_t, decltype(d1)> dh1;
-      const hn::Rebind<uint16_t, decltype(d1)> du1;
-      const auto half = hn::BitCast(dh1, hn::LoadU(du1, scales + p * section.groups + i / kKvScaleGroup));
+    for (int64_t group = 0; group < section.groups; ++group) {
+      const auto half = hn::BitCast(dh1, hn::LoadU(du1, scales + p * section.groups + group));
       const V scale = hn::Set(d, hn::GetLane(hn::PromoteTo(d1, half)));
-      const int64_t at = p * section.stride + i;
-      hn::StoreU(hn::Mul(load_int8(d, elements + at), scale), d, target + at);
+      const int64_t end = HWY_MIN(section.stride, (group + 1) * kKvScaleGroup);
+      for (int64_t i = group * kKvScaleGroup; i < end; i += kLanes) {
+        const int64_t at = p * section.stride + i;
+        hn::StoreU(hn::Mul(load_int8(d, elements + at), scale), d, target + at);
+      }
     }
   }
 }
@@ -76,7 +85,9 @@ inline void convert_section(const KvSection& section, const std::byte* head, flo
     case KvDType::kF32: return convert_run<StoredF32>(head + section.offset, n, target);
     case KvDType::kF16: return convert_run<StoredF16>(head + section.offset, n, target);
     case KvDType::kBF16: return convert_run<StoredBF16>(head + section.offset, n, target);
-    case KvDType::kQ8_0: return convert_q8_0(section, head, target);
+    case KvDType::kQ8_0:
+      return section.transposed ? convert_transposed_q8_0(section, head, target)
+                                : convert_natural_q8_0(section, head, target);
   }
 }
 
@@ -121,7 +132,7 @@ inline void load_cached_block(const AttentionCall& call, const std::byte* head, 
     chunk.values[b] = natural;
     return;
   }
-  const auto usable = [direct](KvDType dtype) { return dtype == KvDType::kF32 || (direct && dtype != KvDType::kQ8_0); };
+  const auto usable = [direct](KvDType dtype) { return dtype == KvDType::kF32 || (direct && dtype == KvDType::kF16); };
   chunk.keys[b] = head + layer.key.offset;
   chunk.values[b] = head + layer.value.offset;
   chunk.key_dtype = usable(layer.key.dtype) ? layer.key.dtype : KvDType::kF32;

@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/attention_tile.h"
 
+// Accumulators are arrays that must become registers: their loops are unrolled whatever the optimisation level.
 HWY_BEFORE_NAMESPACE();
 namespace quern::cpu::attention {
 namespace HWY_NAMESPACE {
@@ -37,8 +38,7 @@ constexpr int blocks_at_once(int rows) {
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 constexpr int value_vectors_at_once(int rows) {
-  const int fit = kAccumulators / rows;
-  return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+  return blocks_at_once(rows) * kBlockVectors;
 }
 
 // How stored elements become floats.
@@ -65,27 +65,34 @@ struct StoredBF16 {
 
 // scores[r][b * 16 + i] = query row r · key at position i of block b. query: [dim][kRows]; keys[b]: [dim][16].
 template <class Stored, int kRows, int kBlocks>
-HWY_INLINE void score_blocks(const float* HWY_RESTRICT query, int64_t dim, const void* const* keys,
-                             float* HWY_RESTRICT scores) {
+void score_blocks(const float* HWY_RESTRICT query, int64_t dim, const void* const* keys, float* HWY_RESTRICT scores) {
   const D d;
   constexpr int kVectors = kBlocks * kBlockVectors;
   V acc[kRows][kVectors];
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(d);
   }
   const typename Stored::T* block[kBlocks];
+#pragma GCC unroll 16
   for (int b = 0; b < kBlocks; ++b) block[b] = static_cast<const typename Stored::T*>(keys[b]);
   for (int64_t i = 0; i < dim; ++i) {
     V key[kVectors];
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       key[v] = Stored::load(d, block[v / kBlockVectors] + i * kKvBlockSize + v % kBlockVectors * kLanes);
     }
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const V q = hn::Set(d, query[i * kRows + r]);
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(q, key[v], acc[r][v]);
     }
   }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], d, scores + r * kChunk + v * kLanes);
   }
 }
@@ -113,12 +120,14 @@ struct ValueRange {
 
 // acc[r][c] = acc[r][c] * factor[r] + Σ weights[r][p] * value[p][c] over kVectors vectors of columns from `col`.
 template <class Stored, int kRows, int kVectors>
-HWY_INLINE void weigh_columns(const ValueRange& values, int64_t col, const float* HWY_RESTRICT weights,
-                              const float* HWY_RESTRICT factor, float* HWY_RESTRICT acc_rows, int64_t acc_stride) {
+void weigh_columns(const ValueRange& values, int64_t col, const float* HWY_RESTRICT weights,
+                   const float* HWY_RESTRICT factor, float* HWY_RESTRICT acc_rows, int64_t acc_stride) {
   const D d;
   V acc[kRows][kVectors];
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const V f = hn::Set(d, factor[r]);
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       acc[r][v] = hn::Mul(hn::LoadU(d, acc_rows + r * acc_stride + col + v * kLanes), f);
     }
@@ -131,14 +140,19 @@ HWY_INLINE void weigh_columns(const ValueRange& values, int64_t col, const float
         static_cast<const typename Stored::T*>(values.blocks[block]) + p % kKvBlockSize * values.stride + col;
     for (; p < stop; ++p, row += values.stride) {
       V value[kVectors];
+#pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) value[v] = Stored::load(d, row + v * kLanes);
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const V w = hn::Set(d, weights[r * kChunk + p]);
+#pragma GCC unroll 16
         for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(w, value[v], acc[r][v]);
       }
     }
   }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], d, acc_rows + r * acc_stride + col + v * kLanes);
   }
 }
@@ -149,7 +163,8 @@ HWY_INLINE void weigh_range(const ValueRange& values, int64_t col, int64_t cols,
   for (; col + kVectors * kLanes <= cols; col += kVectors * kLanes) {
     weigh_columns<Stored, kRows, kVectors>(values, col, weights, factor, acc, acc_stride);
   }
-  if constexpr (kVectors > 1) {
+  // Columns come in whole blocks of 16.
+  if constexpr (kVectors > kBlockVectors) {
     if (col < cols) {
       weigh_range<Stored, kRows, kVectors / 2>(values, col, cols, weights, factor, acc, acc_stride);
     }

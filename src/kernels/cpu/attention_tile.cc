@@ -1,7 +1,7 @@
 #include "kernels/cpu/attention_tile.h"
 
 // clang-format off: the choice of targets comes first, then the loop over them
-#include "kernels/cpu/dot_targets.h"
+#include "kernels/cpu/float_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
 #include <hwy/foreach_target.h>
@@ -36,7 +36,7 @@ struct RowGroup {
 
 // Rows to take next when `left` remain.
 HWY_INLINE int rows_at_once(int64_t left) {
-  for (int rows : {12, 8, 6, 4, 3, 2}) {
+  for (int rows : {12, 6, 4, 3, 2}) {
     if (rows <= kRowsMax && rows <= left) return rows;
   }
   return 1;
@@ -51,9 +51,6 @@ template <class F>
 HWY_INLINE void with_rows(int rows, const F& f) {
   if constexpr (kRowsMax >= 12) {
     if (rows == 12) return f(Rows<12>());
-  }
-  if constexpr (kRowsMax >= 8) {
-    if (rows == 8) return f(Rows<8>());
   }
   if constexpr (kRowsMax >= 6) {
     if (rows == 6) return f(Rows<6>());
@@ -72,7 +69,6 @@ HWY_INLINE void with_rows(int rows, const F& f) {
 template <class F>
 HWY_INLINE void with_stored(KvDType dtype, const F& f) {
   if (dtype == KvDType::kF16) return f(StoredF16());
-  if (dtype == KvDType::kBF16) return f(StoredBF16());
   f(StoredF32());
 }
 
@@ -96,8 +92,8 @@ void pack_queries(const AttentionCall& call, const AttentionTile& tile, float* t
 
 // Turns scores [begin, end) of a row (whole blocks) into weights, updates the running maximum and sums, and returns
 // what the sums so far must be multiplied with. visible: positions of the chunk that the row sees.
-HWY_INLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t end, VisibleRange visible, float softcap,
-                            float& max, float* HWY_RESTRICT lane_sum) {
+HWY_NOINLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t end, VisibleRange visible,
+                              float softcap, float& max, float* HWY_RESTRICT lane_sum) {
   const D d;
   if (visible.begin >= end || visible.end <= begin || visible.begin >= visible.end) {
     for (int64_t p = begin; p < end; p += kLanes) hn::StoreU(hn::Zero(d), d, scores + p);

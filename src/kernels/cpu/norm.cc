@@ -2,7 +2,7 @@
 #include "kernels/cpu/row_ops.h"
 
 // clang-format off: the choice of targets comes first, then the loop over them
-#include "kernels/cpu/dot_targets.h"
+#include "kernels/cpu/float_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/norm.cc"
 #include <hwy/foreach_target.h>
