@@ -7,6 +7,7 @@
 #include "models/bind_decoder.h"
 #include "models/check_config.h"
 #include "models/decoder.h"
+#include "models/encoders/encoder_config.h"
 #include "models/family.h"
 
 namespace quern {
@@ -125,6 +126,11 @@ Result<ModelConfig> read_gguf_config(const GgufFile& file, const Family*& family
 }
 
 Result<ModelConfig> read_config(const ModelSource& source, const Family*& family) {
+  if (is_encoder_source(source)) {
+    auto encoder = read_encoder_config(source);
+    if (!encoder) return in_file(source, std::move(encoder).error());
+    return to_model_config(*encoder);
+  }
   auto config = source.gguf ? read_gguf_config(*source.gguf, family) : read_hf_config(*source.folder, family);
   if (!config) return in_file(source, std::move(config).error());
   if (Status status = check_model_config(*config); !status) return in_file(source, std::move(status).error());

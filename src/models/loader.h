@@ -28,6 +28,7 @@ Result<std::unique_ptr<ModelSource>> open_model_source(const std::filesystem::pa
 // an impossible value (named, with the number).
 Result<ModelConfig> read_model_config(const ModelSource& source);
 
+// load_encoder also takes a causal language model: its final states are pooled (last token unless the files say else).
 // Binds and packs all tensors. Loading is total: a missing tensor, one of a wrong shape or one that nothing uses is
 // kInvalidFile with its name. `source` must outlive the model.
 Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, Device& device, Precision precision);
