@@ -1,0 +1,135 @@
+#include "engine/encoder_service.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/status.h"
+#include "engine/device_choice.h"
+
+namespace quern {
+namespace {
+
+constexpr EncodeOptions kTextOptions = {.add_special = true, .parse_special = false};
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double dot = 0.0, squares_a = 0.0, squares_b = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    dot += static_cast<double>(a[i]) * b[i];
+    squares_a += static_cast<double>(a[i]) * a[i];
+    squares_b += static_cast<double>(b[i]) * b[i];
+  }
+  return squares_a == 0.0 || squares_b == 0.0 ? 0.0 : dot / std::sqrt(squares_a * squares_b);
+}
+
+float sigmoid(float logit) {
+  return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(logit))));
+}
+
+int64_t tokens_of(std::span<const Encoding> encodings) {
+  int64_t tokens = 0;
+  for (const Encoding& encoding : encodings) tokens += std::ssize(encoding.ids);
+  return tokens;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source) {
+  if (source.gguf) return Tokenizer::from_gguf(source.gguf->metadata());
+  const HfFolder& folder = *source.folder;
+  if (!folder.tokenizer_json) return not_found(fmt::format("{}: there is no tokenizer.json", source.path.string()));
+  return Tokenizer::from_file(*folder.tokenizer_json, folder.tokenizer_config);
+}
+
+std::vector<size_t> ranking(std::span<const float> scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  return order;
+}
+
+Result<std::unique_ptr<EncoderService>> EncoderService::create(std::unique_ptr<ModelSource> source,
+                                                               const EncoderOptions& options) {
+  std::unique_ptr<EncoderService> service(new EncoderService());
+  auto tokenizer = open_tokenizer(*source);
+  if (tokenizer) {
+    service->tokenizer_ = std::move(*tokenizer);
+  } else if (tokenizer.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(std::move(tokenizer).error());
+  }
+  QUERN_ASSIGN(service->device_, make_device(options.device, options.num_threads));
+  QUERN_ASSIGN(service->model_, load_encoder(*source, *service->device_, options.precision));
+  service->source_ = std::move(source);
+  return service;
+}
+
+Result<std::unique_ptr<EncoderService>> EncoderService::open(const std::filesystem::path& path,
+                                                             const EncoderOptions& options) {
+  QUERN_ASSIGN(auto source, open_model_source(path));
+  return create(std::move(source), options);
+}
+
+Result<std::vector<EncoderModel::Output>> EncoderService::forward(std::span<const Encoding> encodings) {
+  std::vector<EncoderInput> inputs;
+  for (const Encoding& encoding : encodings) inputs.push_back({encoding.ids, encoding.type_ids});
+  const std::lock_guard lock(mutex_);
+  return model_->forward(inputs, false);
+}
+
+Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
+  if (config().kind == ModelKind::kClassifier) {
+    return unsupported(fmt::format("{}: a classifier has no embeddings", source_->path.string()));
+  }
+  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
+  std::vector<Encoding> encodings;
+  for (const std::string& text : texts) {
+    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, kTextOptions));
+    std::ranges::fill(encoding.type_ids, 0);  // one text: no second segment
+    encodings.push_back(std::move(encoding));
+  }
+  QUERN_ASSIGN(auto outputs, forward(encodings));
+  Embeddings result{.prompt_tokens = tokens_of(encodings)};
+  for (EncoderModel::Output& output : outputs) result.vectors.push_back(std::move(output.embedding));
+  return result;
+}
+
+Result<RelevanceScores> EncoderService::rerank(const std::string& query, std::span<const std::string> documents) {
+  if (config().kind == ModelKind::kClassifier) return classify_pairs(query, documents);
+  std::vector<std::string> texts = {query};
+  texts.insert(texts.end(), documents.begin(), documents.end());
+  QUERN_ASSIGN(const Embeddings embeddings, embed(texts));
+  RelevanceScores result{.prompt_tokens = embeddings.prompt_tokens};
+  for (size_t i = 1; i < embeddings.vectors.size(); ++i) {
+    result.scores.push_back(static_cast<float>(cosine(embeddings.vectors[0], embeddings.vectors[i])));
+  }
+  return result;
+}
+
+Result<RelevanceScores> EncoderService::classify_pairs(const std::string& query,
+                                                       std::span<const std::string> documents) {
+  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
+  std::vector<Encoding> encodings;
+  for (const std::string& document : documents) {
+    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode_pair(query, document, kTextOptions, std::nullopt));
+    encodings.push_back(std::move(encoding));
+  }
+  QUERN_ASSIGN(const auto outputs, forward(encodings));
+  RelevanceScores result{.prompt_tokens = tokens_of(encodings)};
+  for (const EncoderModel::Output& output : outputs) {
+    if (output.scores.size() != 1) {
+      return unsupported(fmt::format("{}: a classifier of {} labels, a relevance score needs one",
+                                     source_->path.string(), output.scores.size()));
+    }
+    result.scores.push_back(sigmoid(output.scores[0]));
+  }
+  return result;
+}
+
+Result<EncoderModel::Output> EncoderService::run(const EncoderInput& input, bool keep_hidden) {
+  const std::lock_guard lock(mutex_);
+  QUERN_ASSIGN(auto outputs, model_->forward({&input, 1}, keep_hidden));
+  return std::move(outputs[0]);
+}
+
+}  // namespace quern
