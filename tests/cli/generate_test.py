@@ -247,6 +247,14 @@ class Terminal:
         before, self.seen = self.seen.split(text, 1)
         return before
 
+    def wait_for_prompt(self):
+        """A terminal throws away what waits in it when Ctrl-C comes: a prompt that was just printed can be lost with it."""
+        try:
+            self.wait_for(">>> ", seconds=5)
+        except AssertionError:
+            self.send("\n")
+            self.wait_for(">>> ")
+
     def send(self, text):
         os.write(self.fd, text.encode())
 
@@ -297,7 +305,7 @@ class Chat(Case):
         terminal.send("again\n")
         time.sleep(0.02)
         terminal.send("\x03")
-        terminal.wait_for(">>> ")
+        terminal.wait_for_prompt()
         terminal.send("half a line\x03")
         terminal.wait_for(">>> ")
         terminal.send("\x03")
