@@ -6,13 +6,25 @@
 
 #include "base/check.h"
 
+// The loops are plain C++, built for several instruction sets. Operations go element by element and sums have eight
+// lanes whatever the registers hold, so all builds give the same bits.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "sample/softmax.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
 namespace quern {
+namespace HWY_NAMESPACE {
 namespace {
+
+constexpr size_t kGroup = SoftmaxWeights::kGroup;
 
 // exp(x) for x <= 0: x = n ln 2 + r with |r| <= ln 2 / 2, Taylor polynomial of exp(r), times 2^n. At -88 and below n is
 // -127, whose exponent bits are 0: the result is exactly 0. The bound is taken on the bits of |x|, where a NaN lies
 // above every number: a floating comparison would keep compilers from making vector code of the loop around it.
-inline float exp_nonpositive(float x) {
+HWY_INLINE float exp_nonpositive(float x) {
   constexpr float kLowest = -88.0f;
   constexpr int32_t kMagnitudeMask = 0x7fffffff;
   constexpr float kLog2E = 1.44269504f;
@@ -37,7 +49,7 @@ inline float exp_nonpositive(float x) {
 
 // Sum by eight interleaved running sums, added up pairwise.
 template <size_t kCount>
-double sum_in_lanes(const float (&values)[kCount]) {
+HWY_INLINE double sum_in_lanes(const float (&values)[kCount]) {
   static_assert(kCount % 8 == 0);
   double lanes[8] = {};
   for (size_t i = 0; i < kCount; i += 8) {
@@ -46,20 +58,44 @@ double sum_in_lanes(const float (&values)[kCount]) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-}  // namespace
-
-float max_logit(std::span<const float> logits) {
-  constexpr size_t kLanes = 16;
+float max_of(const float* logits, size_t count) {
+  constexpr size_t kLanes = 32;
   float lanes[kLanes];
-  std::ranges::fill(lanes, -std::numeric_limits<float>::infinity());
+  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
   size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
+  for (; i + kLanes <= count; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
       lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
     }
   }
-  for (; i < logits.size(); ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
-  return *std::ranges::max_element(lanes);
+  for (; i < count; ++i) lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
+  for (size_t lane = 1; lane < kLanes; ++lane) lanes[0] = lanes[lane] > lanes[0] ? lanes[lane] : lanes[0];
+  return lanes[0];
+}
+
+// Weights of one group and their sum. The buffer of fixed size, which nobody else sees, makes the loops vector code.
+double weigh_group(const float* logits, size_t count, float max, float scale, float* weights) {
+  float group[kGroup];
+  std::copy_n(logits, count, group);
+  std::fill(group + count, group + kGroup, -std::numeric_limits<float>::infinity());
+  for (float& weight : group) weight = exp_nonpositive((weight - max) * scale);
+  std::copy_n(group, count, weights);
+  return sum_in_lanes(group);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace quern
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern {
+
+HWY_EXPORT(max_of);
+HWY_EXPORT(weigh_group);
+
+float max_logit(std::span<const float> logits) {
+  return HWY_DYNAMIC_DISPATCH(max_of)(logits.data(), logits.size());
 }
 
 int32_t first_index_of(std::span<const float> logits, float max) {
@@ -72,18 +108,12 @@ void SoftmaxWeights::compute(std::span<const float> logits, float max, float sca
   weights_.resize(logits.size());
   group_sums_.resize((logits.size() + kGroup - 1) / kGroup);
   total_ = 0;
-  // Whole groups through a buffer of fixed size: a loop of known length over memory nobody else sees becomes vector
-  // code.
-  float group_weights[kGroup];
   for (size_t group = 0; group < group_sums_.size(); ++group) {
     const size_t begin = group * kGroup;
     const size_t count = std::min(kGroup, logits.size() - begin);
-    std::copy_n(logits.data() + begin, count, group_weights);
-    std::fill(group_weights + count, group_weights + kGroup, -std::numeric_limits<float>::infinity());
-    for (float& weight : group_weights) weight = exp_nonpositive((weight - max) * scale);
-    group_sums_[group] = sum_in_lanes(group_weights);
+    group_sums_[group] =
+        HWY_DYNAMIC_DISPATCH(weigh_group)(logits.data() + begin, count, max, scale, weights_.data() + begin);
     total_ += group_sums_[group];
-    std::copy_n(group_weights, count, weights_.data() + begin);
   }
 }
 
@@ -112,3 +142,4 @@ int32_t SoftmaxWeights::draw(double uniform) const {
 }
 
 }  // namespace quern
+#endif  // HWY_ONCE

@@ -17,6 +17,8 @@ int32_t first_index_of(std::span<const float> logits, float max);
 // exp((logit - max) * scale), with partial sums so that a draw need not walk the vocabulary.
 class SoftmaxWeights {
  public:
+  static constexpr size_t kGroup = 256;  // logits per partial sum
+
   // max: max_logit(logits), finite; scale > 0. NaN and -inf get weight 0, the largest exactly 1. Relative error < 3e-7.
   void compute(std::span<const float> logits, float max, float scale);
 
@@ -26,7 +28,6 @@ class SoftmaxWeights {
   int32_t draw(double uniform) const;
 
  private:
-  static constexpr size_t kGroup = 256;
   std::vector<float> weights_;
   std::vector<double> group_sums_;
   double total_ = 0;

@@ -1,6 +1,7 @@
 #include "sample/softmax.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 #include <limits>
@@ -55,6 +56,30 @@ TEST(SoftmaxWeights, NothingForNaNMinusInfinityAndFarBelow) {
   EXPECT_EQ(std::vector<float>(softmax.weights().begin(), softmax.weights().end()),
             (std::vector<float>{0, 1, 0, 0, 0, 0}));
   EXPECT_EQ(softmax.total(), 1.0);
+}
+
+TEST(SoftmaxWeights, EveryInstructionSetGivesTheSameBits) {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal(0, 5);
+  std::vector<float> logits(5003);
+  for (float& logit : logits) logit = normal(random);
+  logits[17] = kNaN;
+  const auto bits = [&](int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(targets);
+    SoftmaxWeights softmax;
+    const float max = max_logit(logits);
+    softmax.compute(logits, max, 0.7f);
+    std::vector<double> all(softmax.weights().begin(), softmax.weights().end());
+    all.push_back(softmax.total());
+    all.push_back(static_cast<double>(max));
+    return all;
+  };
+  const int64_t machine = hwy::SupportedTargets();
+  const auto best = bits(machine);
+  for (int64_t rest = machine | HWY_SCALAR; rest != 0; rest &= rest - 1) EXPECT_EQ(bits(rest & -rest), best) << rest;
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 TEST(SoftmaxWeights, DrawInvertsTheRunningSum) {
