@@ -109,10 +109,10 @@ void CpuAttention::run(ThreadPool& pool, const AttentionCall& call_without_strid
     return AttentionScratch::carve(scratch_.data() + thread * per_thread, call, rows);
   };
   pool.run(static_cast<int64_t>(tiles_.size()), [&](int64_t task, int32_t thread) {
-    attend_tile(call, tiles_[static_cast<size_t>(task)], scratch(thread));
+    attention::attend_tile(call, tiles_[static_cast<size_t>(task)], scratch(thread));
   });
   pool.run(static_cast<int64_t>(merges_.size()), [&](int64_t task, int32_t thread) {
-    merge_tile(call, merges_[static_cast<size_t>(task)], scratch(thread));
+    attention::merge_tile(call, merges_[static_cast<size_t>(task)], scratch(thread));
   });
 }
 

@@ -268,19 +268,17 @@ void merge_segments(const AttentionCall& call, const AttentionTile& tile, const 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace quern::cpu {
-namespace attention {
+namespace quern::cpu::attention {
 HWY_EXPORT(attend);
 HWY_EXPORT(merge_segments);
-}  // namespace attention
 
 void attend_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(attention::attend)(call, tile, scratch);
+  HWY_DYNAMIC_DISPATCH(attend)(call, tile, scratch);
 }
 
 void merge_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(attention::merge_segments)(call, tile, scratch);
+  HWY_DYNAMIC_DISPATCH(merge_segments)(call, tile, scratch);
 }
 
-}  // namespace quern::cpu
+}  // namespace quern::cpu::attention
 #endif  // HWY_ONCE

@@ -119,9 +119,11 @@ inline VisibleRange visible_range(const AttentionCall& call, const AttentionTile
   return {begin, end};
 }
 
+namespace attention {
 // Computes a tile: its rows of `out`, or one segment's state.
 void attend_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch);
 // Merges the states of a tile's segments in order and writes its rows of `out`.
 void merge_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch);
+}  // namespace attention
 
 }  // namespace quern::cpu
