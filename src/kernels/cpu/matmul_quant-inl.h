@@ -25,6 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DF = hn::Repartition<float, D32>;
 using VF = hn::Vec<DF>;
 constexpr int64_t kLanes = HWY_LANES(float);
+// Tokens that meet the same loaded codes: four fill the registers of AVX2, whose partial sums are 16 bits wide.
+constexpr int kTokensTogether = HWY_TARGET == HWY_SCALAR ? 1 : 4;
 constexpr int64_t kPanelGroup = kLanes > 8 ? 2 : 1;  // panels that are worked on together: at least two vectors of rows
 
 // ---- Activations -------------------------------------------------------------------------------------------------
@@ -79,18 +81,32 @@ HWY_NOINLINE void quantize_tile(RowList x, const ActTile& tile) {
 
 // ---- Weights -----------------------------------------------------------------------------------------------------
 
+// What a product asks of unpacked blocks: bits of the codes in the classes of Dot, zero point, scales per block,
+// minima. Types that agree in these share the code of products.
+template <int kBitsOf, int32_t kZeroOf, int kHalvesOf, bool kHasMinOf>
+struct ProductKind {
+  static constexpr int kBits = kBitsOf;
+  static constexpr int32_t kZero = kZeroOf;
+  static constexpr int kHalves = kHalvesOf;
+  static constexpr bool kHasMin = kHasMinOf;
+};
+
+constexpr bool is_signed(CodeMeaning meaning) {
+  return meaning == CodeMeaning::kIq4 || meaning == CodeMeaning::kSignedByte;
+}
+
+constexpr int code_bits(const PackedLayout& layout) {
+  if (is_signed(layout.meaning)) return 8;
+  if (layout.meaning == CodeMeaning::kE2M1) return 5;
+  return HWY_MAX(4, layout.low_bits + layout.high_bits);
+}
+
 template <DType kDType>
-struct Kind {
+struct WeightKind {
   static constexpr PackedLayout kLayout = packed_layout(kDType);
-  static constexpr bool kIsSigned = kLayout.meaning == CodeMeaning::kIq4 || kLayout.meaning == CodeMeaning::kSignedByte;
-  static constexpr int32_t kZero = kIsSigned ? kSignedZero : kLayout.zero;
-  // Width of unpacked codes, in the classes of Dot.
-  static constexpr int kBits = kIsSigned ? 8
-                               : kLayout.meaning == CodeMeaning::kE2M1
-                                   ? 5
-                                   : HWY_MAX(4, kLayout.low_bits + kLayout.high_bits);
-  static constexpr int kHalves = kLayout.half_blocks() ? 2 : 1;
-  static constexpr bool kHasMin = kLayout.has_min();
+  static constexpr bool kIsSigned = is_signed(kLayout.meaning);
+  using Product = ProductKind<code_bits(kLayout), kIsSigned ? kSignedZero : kLayout.zero, kLayout.half_blocks() ? 2 : 1,
+                              kLayout.has_min()>;
 };
 
 constexpr int log2_of(int32_t power) {
@@ -208,7 +224,7 @@ HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, P
     VF dmin = hn::Zero(df);
     if constexpr (kLayout.row_scales > 0) d = load_half_floats(record + 2 * i);
     if constexpr (kLayout.row_scales > 1) dmin = load_half_floats(record + 2 * kPanelRows + 2 * i);
-    for (int32_t half = 0; half < K::kHalves; ++half) {
+    for (int32_t half = 0; half < K::Product::kHalves; ++half) {
       VF scale = d;
       VF min = dmin;
       const std::byte* sub = block + kPanelRows * half + i;
@@ -227,7 +243,7 @@ HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, P
         scale = ue4m3_floats(load_bytes(sub));
       }
       hn::Store(scale, df, out.scale[half] + i);
-      if constexpr (K::kHasMin) hn::Store(min, df, out.min[half] + i);
+      if constexpr (K::Product::kHasMin) hn::Store(min, df, out.min[half] + i);
     }
   }
 }
@@ -318,12 +334,14 @@ HWY_INLINE void multiply_block(const RowVectors<kV>& w, const ActTile& x, int64_
   if constexpr (K::kHalves == 2) multiply_half<K, 1, kT, kV>(w, x, index, acc, acc_stride);
 }
 
-// One block of kPanels panels with all tokens of the tile.
-template <class K, int kPanels>
-HWY_INLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
+// One block of kPanels panels with all tokens of the tile; kTokens of them at a time, where that is 1 there are no
+// more.
+template <class K, int kPanels, bool kIsSingle>
+HWY_INLINE void multiply_panels(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
   constexpr int64_t kVectors = kPanels * kPanelRows / kLanes;
   constexpr int kV = HWY_MIN(2, kVectors);
   constexpr int64_t kStride = kPanels * kPanelRows;
+  const int64_t index = block_idx * x.num_tokens;
   for (int64_t first = 0; first < kVectors; first += kV) {
     RowVectors<kV> w;
     for (int v = 0; v < kV; ++v) {
@@ -334,16 +352,22 @@ HWY_INLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int64_
       w.min[v] = block.min[0] + row;
     }
     float* at = acc + first * kLanes;
-    const int64_t index = block_idx * x.num_tokens;
-    int64_t t = 0;
-    for (; t + 4 <= x.num_tokens; t += 4) multiply_block<K, 4, kV>(w, x, index + t, at + t * kStride, kStride);
-    switch (x.num_tokens - t) {
-      case 3: multiply_block<K, 3, kV>(w, x, index + t, at + t * kStride, kStride); break;
-      case 2: multiply_block<K, 2, kV>(w, x, index + t, at + t * kStride, kStride); break;
-      case 1: multiply_block<K, 1, kV>(w, x, index + t, at + t * kStride, kStride); break;
-      default: break;
+    if constexpr (kIsSingle) {
+      multiply_block<K, 1, kV>(w, x, index, at, kStride);
+    } else {
+      constexpr int64_t kTokens = kTokensTogether;
+      int64_t t = 0;
+      for (; t + kTokens <= x.num_tokens; t += kTokens) {
+        multiply_block<K, kTokens, kV>(w, x, index + t, at + t * kStride, kStride);
+      }
+      for (; t < x.num_tokens; ++t) multiply_block<K, 1, kV>(w, x, index + t, at + t * kStride, kStride);
     }
   }
+}
+
+template <class K, int kPanels>
+HWY_NOINLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
+  multiply_panels<K, kPanels, false>(blocks, x, block_idx, acc);
 }
 
 inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows, const float* acc, int64_t acc_stride) {
@@ -376,7 +400,11 @@ HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
       unpack_scales<K>(base + record_offset, base + block_offset, blocks[i]);
       unpack_codes<K>(reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset()), blocks[i].codes);
     }
-    multiply_tile<K, kPanels>(blocks, x, b, acc);
+    if (x.num_tokens == 1) {
+      multiply_panels<typename K::Product, kPanels, true>(blocks, x, b, acc);
+    } else {
+      multiply_tile<typename K::Product, kPanels>(blocks, x, b, acc);
+    }
   }
   const int64_t first_row = first_panel * kPanelRows;
   store_rows(run, first_row, HWY_MIN(kStride, run.num_rows - first_row), acc, kStride);
@@ -384,7 +412,7 @@ HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
 
 template <DType kDType>
 void run_panels(const PanelRun& run) {
-  using K = Kind<kDType>;
+  using K = WeightKind<kDType>;
   const int64_t num_panels = (run.num_rows + kPanelRows - 1) / kPanelRows;
   int64_t panel = 0;
   for (; panel + kPanelGroup <= num_panels; panel += kPanelGroup) run_group<K, kPanelGroup>(run, panel);
