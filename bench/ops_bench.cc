@@ -71,7 +71,7 @@ void attention(benchmark::State& state) {
 }
 // shape, queries, context, sequences, threads, KvDType
 BENCHMARK(attention)
-    
+
     ->Unit(benchmark::kMicrosecond)
     ->ArgNames({"shape", "queries", "context", "sequences", "threads", "kv"})
     ->Args({0, 512, 512, 1, 1, 1})
@@ -112,7 +112,7 @@ void attention_full(benchmark::State& state) {
                                                 benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(attention_full)
-    
+
     ->Unit(benchmark::kMicrosecond)
     ->ArgNames({"shape", "tokens"})
     ->Args({3, 128})

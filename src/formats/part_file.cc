@@ -43,6 +43,7 @@ PartFile::~PartFile() {
 
 Status PartFile::write(std::span<const std::byte> bytes) {
   QUERN_CHECK(file_ != nullptr);
+  if (bytes.empty()) return {};  // its data may be null, which fwrite must not get
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) return failed("write");
   size_ += bytes.size();
   return {};

@@ -1,5 +1,5 @@
-// The instruction sets that kernels on floats are built for: those of dot_targets.h less AVX-512's VNNI, which would only
-// repeat the AVX-512 code. To be included before any header of Highway.
+// The instruction sets that kernels on floats are built for: those of dot_targets.h less AVX-512's VNNI, which would
+// only repeat the AVX-512 code. To be included before any header of Highway.
 #pragma once
 
 #ifdef QUERN_FEW_TARGETS

@@ -13,6 +13,8 @@
 
 #include <hwy/highway.h>
 
+#include <cmath>
+
 #include "kernels/cpu/dot-inl.h"
 #include "kernels/cpu/matmul_quant.h"
 #include "kernels/cpu/pack_layout.h"
@@ -64,6 +66,8 @@ HWY_INLINE void quantize_block(const float* HWY_RESTRICT x, const ActTile& tile,
     }
     sums[half] = hn::GetLane(hn::SumOfLanes(di, sum));
   }
+  // The codes of a block with NaN or infinity mean nothing; its scale alone makes the outputs NaN.
+  if (!std::isfinite(max)) sums[0] = sums[1] = 0;
   const float scale = is_zero ? 0.0f : max / 127.0f;
   tile.scale[index] = scale;
   tile.scaled_sum[index] = scale * static_cast<float>(sums[0] + sums[1]);
