@@ -11,6 +11,8 @@ Result<Encoding> RustTokenizer::encode_texts(std::string_view text, const std::s
   if (max_length && *max_length < 0) {
     return invalid_argument(fmt::format("max_length is {}, less than 0", *max_length));
   }
+  std::vector<QuernRange> literal;
+  for (const TextRange& range : options.literal) literal.push_back({range.begin, range.end});
   const QuernEncodeOptions wanted = {
       .add_special = options.add_special,
       .parse_special = options.parse_special,
@@ -18,6 +20,8 @@ Result<Encoding> RustTokenizer::encode_texts(std::string_view text, const std::s
       .want_type_ids = true,
       .double_start = options.double_bos,
       .max_length = max_length.value_or(-1),
+      .literal = literal.data(),
+      .num_literal = literal.size(),
   };
   rust::Ids ids;
   rust::Buffer error;
@@ -38,6 +42,16 @@ Result<Encoding> RustTokenizer::encode(std::string_view text, const EncodeOption
 Result<Encoding> RustTokenizer::encode_pair(std::string_view text, std::string_view pair, const EncodeOptions& options,
                                             std::optional<int32_t> max_length) const {
   return encode_texts(text, &pair, options, max_length ? max_length : options.max_length);
+}
+
+Result<std::vector<TextRange>> RustTokenizer::special_spans(std::string_view text) const {
+  rust::Ids bounds;
+  rust::Buffer error;
+  QUERN_TRY(rust::to_status(quern_tokenizer_special_spans(handle_.get(), rust::bytes(text), bounds.out(), error.out()),
+                            error));
+  std::vector<TextRange> spans;
+  for (size_t i = 0; i + 1 < bounds.ids().size(); i += 2) spans.push_back({bounds.ids()[i], bounds.ids()[i + 1]});
+  return spans;
 }
 
 Result<std::string> RustTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {

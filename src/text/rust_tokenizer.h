@@ -36,6 +36,7 @@ class RustTokenizer final : public Tokenizer {
   std::string piece(TokenId id) const override;
   std::string token_bytes(TokenId id) const override;
   bool is_special(TokenId id) const override;
+  Result<std::vector<TextRange>> special_spans(std::string_view text) const override;
   std::optional<TokenId> token_id(std::string_view piece) const override;
   bool strips_leading_space() const override;
   bool adds_bos() const override;

@@ -20,12 +20,19 @@ namespace quern {
 
 using TokenId = int32_t;
 
+// Bytes of a text, end not included.
+struct TextRange {
+  size_t begin = 0, end = 0;
+};
+
 struct EncodeOptions {
   bool add_special =
       true;  // whatever the model's post-processor adds: BOS, EOS, [CLS] …; never doubled when the text begins with it
   bool parse_special = false;         // text that looks like a special token becomes that token
   bool double_bos = false;            // as the library does it: a text that begins with BOS gets another one
   std::optional<int32_t> max_length;  // cut on the right, special tokens kept
+  // With parse_special: where special tokens stay text all the same, in order and apart.
+  std::span<const TextRange> literal = {};
 };
 struct Encoding {
   std::vector<TokenId> ids;
@@ -50,6 +57,8 @@ class Tokenizer {
   virtual std::string token_bytes(
       TokenId id) const = 0;  // the bytes it stands for in running text (rule 1 of tests/golden/tokenizers)
   virtual bool is_special(TokenId id) const = 0;
+  // Where special tokens match in `text`.
+  virtual Result<std::vector<TextRange>> special_spans(std::string_view text) const = 0;
   virtual std::optional<TokenId> token_id(std::string_view piece) const = 0;
   virtual bool strips_leading_space() const = 0;  // its decoder drops one space at the start of a text
   virtual bool adds_bos() const = 0;

@@ -62,6 +62,10 @@ QuernFfiStatus quern_tokenizer_from_vocabulary(const QuernVocabulary* vocabulary
 QuernFfiStatus quern_tokenizer_set_post_processor(QuernTokenizer* tokenizer, QuernBytes json, QuernBuffer* error);
 void quern_tokenizer_free(QuernTokenizer* tokenizer);
 
+typedef struct QuernRange {
+  size_t begin, end;  // bytes, end not included
+} QuernRange;
+
 typedef struct QuernEncodeOptions {
   uint8_t add_special;    // what the post-processor adds
   uint8_t parse_special;  // text that looks like a special token becomes that token
@@ -69,10 +73,15 @@ typedef struct QuernEncodeOptions {
   uint8_t want_type_ids;
   uint8_t double_start;  // keep a start token that the text begins with beside the one that is added
   int64_t max_length;    // < 0: no limit; else ids are cut on the right, the longer text first, special tokens kept
+  const QuernRange* literal;  // where special tokens of the (first) text stay text all the same; in order, apart
+  size_t num_literal;
 } QuernEncodeOptions;
 
 QuernFfiStatus quern_tokenizer_encode(const QuernTokenizer* tokenizer, QuernBytes text, QuernBytes pair,
                                       const QuernEncodeOptions* options, QuernIds* ids, QuernBuffer* error);
+// Where special tokens match in the text: begin and end of each, in bytes.
+QuernFfiStatus quern_tokenizer_special_spans(const QuernTokenizer* tokenizer, QuernBytes text, QuernIds* bounds,
+                                             QuernBuffer* error);
 QuernFfiStatus quern_tokenizer_decode(const QuernTokenizer* tokenizer, const uint32_t* ids, size_t num_ids,
                                       uint8_t skip_special, QuernBuffer* text, QuernBuffer* error);
 

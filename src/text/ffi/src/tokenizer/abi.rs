@@ -23,6 +23,8 @@ pub struct Options {
     want_type_ids: u8,
     double_start: u8,
     max_length: i64,
+    literal: *const [usize; 2],
+    num_literal: usize,
 }
 
 unsafe fn slice<'a, T>(data: *const T, size: usize) -> Option<&'a [T]> {
@@ -100,11 +102,27 @@ pub unsafe extern "C" fn quern_tokenizer_encode(
         let encode_options = EncodeOptions {
             add_special: options.add_special != 0,
             parse_special: options.parse_special != 0,
+            literal: slice(options.literal, options.num_literal).unwrap_or(&[]),
             double_start: options.double_start != 0,
             max_length: usize::try_from(options.max_length).ok(),
         };
         let (ids, type_ids) = (*tokenizer).encode(text, pair, encode_options)?;
         out.write(Ids::new(ids, (options.want_type_ids != 0).then_some(type_ids)));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn quern_tokenizer_special_spans(
+    tokenizer: *const Tokenizer,
+    text: Bytes,
+    out: *mut Ids,
+    error: *mut Buffer,
+) -> Status {
+    guard(error, || {
+        let spans = (*tokenizer).special_spans(text.as_str("text")?);
+        let bounds: Result<Vec<u32>, _> = spans.into_iter().flatten().map(u32::try_from).collect();
+        out.write(Ids::new(bounds.map_err(|_| Failure::exhausted("the text is over 4 GiB"))?, None));
         Ok(())
     })
 }

@@ -5,6 +5,7 @@ mod abi;
 mod build;
 mod file;
 mod frame;
+mod literal;
 mod pieces;
 
 use tokenizers::{
@@ -35,9 +36,11 @@ pub struct Tokenizer {
 }
 
 #[derive(Clone, Copy)]
-pub struct EncodeOptions {
+pub struct EncodeOptions<'a> {
     pub add_special: bool,
     pub parse_special: bool,
+    /// Bytes of the (first) text whose special tokens stay text: in order, apart.
+    pub literal: &'a [[usize; 2]],
     pub double_start: bool,
     pub max_length: Option<usize>,
 }
@@ -50,9 +53,9 @@ impl Tokenizer {
         pair: Option<&str>,
         options: EncodeOptions,
     ) -> Result<(Vec<u32>, Vec<u32>), Failure> {
-        let mut first = self.encode_text(text, options.parse_special)?;
+        let mut first = self.encode_text(text, options.parse_special, options.literal)?;
         let mut second = match pair {
-            Some(text) => self.encode_text(text, options.parse_special)?,
+            Some(text) => self.encode_text(text, options.parse_special, &[])?,
             None => vec![],
         };
         let frame = self.frames.get(pair.is_some(), options.add_special);
@@ -74,9 +77,13 @@ impl Tokenizer {
         Ok(frame.apply(&first, &second))
     }
 
-    fn encode_text(&self, text: &str, parse_special: bool) -> Result<Vec<u32>, Failure> {
-        let added = if parse_special { &self.added } else { &self.added_plain };
-        let mut pretokenized = added.extract_and_normalize(self.normalizer.as_ref(), text);
+    fn encode_text(&self, text: &str, parse_special: bool, literal: &[[usize; 2]]) -> Result<Vec<u32>, Failure> {
+        let mut pretokenized = if parse_special && !literal.is_empty() {
+            self.split_around(text, literal)?
+        } else {
+            let added = if parse_special { &self.added } else { &self.added_plain };
+            added.extract_and_normalize(self.normalizer.as_ref(), text)
+        };
         if let Some(pre_tokenizer) = &self.pre_tokenizer {
             pre_tokenizer.pre_tokenize(&mut pretokenized).map_err(Failure::internal)?;
         }
