@@ -17,13 +17,15 @@ inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(QUERN_TEST_DATA) / "golden" / name;
 }
 
-// A file of the folder QUERN_TEST_TOKENIZERS names; nullopt when it is not there.
+// A file of the folders QUERN_TEST_TOKENIZERS and QUERN_TEST_MODELS name; nullopt when it is not there.
 inline std::optional<std::filesystem::path> extra_file(const std::string& name) {
-  const char* folder = std::getenv("QUERN_TEST_TOKENIZERS");
-  if (folder == nullptr) return std::nullopt;
-  const std::filesystem::path path = std::filesystem::path(folder) / name;
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return path;
+  for (const char* variable : {"QUERN_TEST_TOKENIZERS", "QUERN_TEST_MODELS"}) {
+    const char* folder = std::getenv(variable);
+    if (folder == nullptr) continue;
+    std::filesystem::path path = std::filesystem::path(folder) / name;
+    if (std::filesystem::exists(path)) return path;
+  }
+  return std::nullopt;
 }
 
 inline std::string read_text(const std::filesystem::path& path) {
