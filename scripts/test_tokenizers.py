@@ -39,7 +39,7 @@ def python_index():
 
 
 def npm_archive_url(package, version):
-    registry = os.environ.get("npm_config_registry", "https://registry.npmjs.org").rstrip("/")
+    registry = os.environ.get("npm_config_registry", "https://registry.npmjs.org").removesuffix("/")
     return f"{registry}/{package}/-/{package.split('/')[-1]}-{version}.tgz"
 
 
