@@ -181,9 +181,9 @@ def norm_decoders():
         cfg=dec("GlmForCausalLM", "glm", **llama_cfg(head_dim=16, attention_bias=True, partial_rotary_factor=0.5)),
         note="as glm4 with the two usual norms")
     s["granite"] = dict(
-        cls=T.GraniteForCausalLM, seed=6900, gains=[SMALL_EMBEDDING],
+        cls=T.GraniteForCausalLM, seed=6900,
         cfg=dec("GraniteForCausalLM", "granite", **llama_cfg(attention_bias=False, mlp_bias=False, embedding_multiplier=6.0,
-                residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0, tie_word_embeddings=True)),
+                residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0)),
         note="embeddings times embedding_multiplier, every branch times residual_multiplier, q·k times attention_multiplier, "
              "logits divided by logits_scaling",
         ablations={k: {k: 1.0} for k in ("embedding_multiplier", "residual_multiplier", "logits_scaling")} |
@@ -220,7 +220,7 @@ def norm_decoders():
     s["exaone4"] = dict(
         cls=T.Exaone4ForCausalLM, seed=7250, gains=[SMALL_EMBEDDING],
         cfg=dec("Exaone4ForCausalLM", "exaone4", **llama_cfg(num_hidden_layers=4, hidden_size=48, num_attention_heads=3, num_key_value_heads=1,
-                head_dim=16, sliding_window=12, sliding_window_pattern="LLLG", tie_word_embeddings=True)),
+                head_dim=16, sliding_window=12, sliding_window_pattern=4, tie_word_embeddings=True)),
         note="norms after attention and feed-forward, query and key norms per head; layers 0 to 2 local with rotary embedding, "
              "layer 3 global without",
         ablations={"no_sliding_window": {"sliding_window": 512}})
@@ -239,9 +239,9 @@ def mapped_decoders():
         back=internlm2_to_llama,
         note="llama under other names; wqkv holds per key/value head its query heads, its key and its value; "
              "dynamic rope scaling begins at 512 positions, which no prompt reaches")
-    mini = dict(num_hidden_layers=3, tie_word_embeddings=True, hidden_size=64)
+    mini = dict(num_hidden_layers=3, tie_word_embeddings=False, hidden_size=64)
     s["minicpm"] = dict(
-        cls=T.GraniteForCausalLM, seed=7400, gains=[SMALL_EMBEDDING],
+        cls=T.GraniteForCausalLM, seed=7400,
         cfg=dec("GraniteForCausalLM", "granite", **llama_cfg(**mini, embedding_multiplier=6.0, residual_multiplier=1.4 / math.sqrt(3),
                 attention_multiplier=0.25, logits_scaling=2.0, attention_bias=False, mlp_bias=False)),
         disk_cfg=dec("MiniCPMForCausalLM", "minicpm", **llama_cfg(**mini, scale_emb=6, scale_depth=1.4, dim_model_base=32)),
@@ -308,7 +308,7 @@ def rope_decoders():
     s["phi3_su"] = dict(
         cls=T.Phi3ForCausalLM, seed=7740,
         cfg=dec("Phi3ForCausalLM", "phi3", **llama_cfg(max_position_embeddings=256, original_max_position_embeddings=64,
-                rope_scaling={"type": "su", "short_factor": short, "long_factor": long}, sliding_window=2047, attention_bias=False)),
+                rope_scaling={"type": "su", "original_max_position_embeddings": 64, "short_factor": short, "long_factor": long}, sliding_window=2047, attention_bias=False)),
         note="'su' is the first name of longrope; every sequence stays under 64 positions: short_factor; cos and sin times "
              "sqrt(1 + ln(4) / ln(64))")
     return s
@@ -360,6 +360,7 @@ def run_decoder(root, name, spec, verify):
     cls, disk, back = spec.pop("cls"), spec.pop("disk_cfg", None), spec.pop("back", None)
     frozen = spec.pop("freeze_rope", False)
     cfg, plain_greedy = spec.pop("cfg"), gc.greedy
+    reader = cls  # what loads the folder
     if cls.__name__ == "AutoModelForCausalLM":
         cls = architecture(cfg)
     if frozen:
@@ -370,7 +371,7 @@ def run_decoder(root, name, spec, verify):
         make_decoder(root, name, cls, cfg, **spec)
         if disk:
             finish_mapped(path, disk)
-    worst = verify_mapped(path, cls, cfg, back) if disk else verify_decoder(path, cls)
+    worst = verify_mapped(path, cls, cfg, back) if disk else verify_decoder(path, reader)
     gc.greedy = plain_greedy
     print(f"{name:24s} reloaded, max diff {worst:.3g}", flush=True)
 
