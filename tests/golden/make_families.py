@@ -295,10 +295,10 @@ def rope_decoders():
         note="YaRN with its defaults: beta_fast 32, beta_slow 1, cos and sin times 0.1 ln(4) + 1",
         ablations={"no_scaling": {"rope_scaling": None}})
     s["llama_rope_dynamic"] = dict(
-        cls=T.LlamaForCausalLM, seed=7720, check_cache=False, freeze_rope=True,
+        cls=T.LlamaForCausalLM, seed=7720, check_cache=False, grow_rope=True,
         cfg=llama(max_position_embeddings=32, rope_scaling={"type": "dynamic", "factor": 2.0}),
-        note="dynamic NTK: beyond 32 positions the base grows with the length. Here the length that counts is the prompt's: the "
-             "greedy continuation of p40 keeps the frequencies of 40 positions, those of p1 and p7 the plain ones")
+        note="dynamic NTK: beyond 32 positions the base grows with the length. A prompt's tokens take the prompt's "
+             "length, each generated one its own, as with a cache; p1 and p7 stay plain")
     s["llama_rope_longrope"] = dict(
         cls=T.LlamaForCausalLM, seed=7730,
         cfg=llama(rope_scaling={"rope_type": "longrope", "factor": 4.0, "short_factor": short, "long_factor": long,
@@ -320,20 +320,15 @@ def decoders():
 
 # --------------------------------------------------------------------------- running them
 
-def frozen_greedy(model, ids, steps=gc.GREEDY_STEPS):
-    """gc.greedy for dynamic rope: frequencies of the prompt's length, set by its own forward and then kept."""
-    rope = model.model.rotary_emb
-    ids, out, margin, own_max = list(ids), [], float("inf"), rope.original_max_seq_len
-    for step in range(steps):
-        lg = gc.logits_of(model, ids)[-1]
-        if step == 0:
-            rope.max_seq_len_cached, rope.original_max_seq_len = 10 ** 9, 0
-        top = torch.topk(lg, 2)
+def grown_greedy(model, ids, steps=gc.GREEDY_STEPS):
+    """gc.greedy for dynamic rope, through the cache: each token's frequencies are those of the length it was computed at."""
+    x, past, out, margin = torch.tensor([ids]), None, [], float("inf")
+    for _ in range(steps):
+        r = model(input_ids=x, past_key_values=past, use_cache=True)
+        past, top = r.past_key_values, torch.topk(r.logits[0, -1], 2)
         margin = min(margin, float(top.values[0] - top.values[1]))
         out.append(int(top.indices[0]))
-        ids.append(out[-1])
-    rope.original_max_seq_len = rope.max_seq_len_cached = own_max
-    rope.register_buffer("inv_freq", rope.original_inv_freq, persistent=False)
+        x = torch.tensor([[out[-1]]])
     return out, margin
 
 
@@ -358,13 +353,13 @@ def verify_mapped(path, cls, cfg, back):
 
 def run_decoder(root, name, spec, verify):
     cls, disk, back = spec.pop("cls"), spec.pop("disk_cfg", None), spec.pop("back", None)
-    frozen = spec.pop("freeze_rope", False)
+    grown = spec.pop("grow_rope", False)
     cfg, plain_greedy = spec.pop("cfg"), gc.greedy
     reader = cls  # what loads the folder
     if cls.__name__ == "AutoModelForCausalLM":
         cls = architecture(cfg)
-    if frozen:
-        gc.greedy = frozen_greedy
+    if grown:
+        gc.greedy = grown_greedy
     path = os.path.join(root, name)
     if not verify:
         spec.setdefault("store", "bfloat16")
