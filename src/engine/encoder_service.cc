@@ -27,6 +27,22 @@ float sigmoid(float logit) {
   return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(logit))));
 }
 
+// The least of the model's positions and what the folder's files say.
+int32_t tokens_max_of(const ModelSource& source, const ModelConfig& config) {
+  int64_t limit = config.context_length;
+  if (!source.folder) return static_cast<int32_t>(limit);
+  const auto lower = [&limit](const Json& json, const char* key) {
+    if (!json.is_object()) return false;
+    const auto it = json.find(key);
+    // "No limit" is written as 1e30.
+    if (it == json.end() || !it->is_number_integer() || it->get<int64_t>() < 1) return false;
+    limit = std::min(limit, it->get<int64_t>());
+    return true;
+  };
+  if (!lower(source.folder->sentence, "max_seq_length")) lower(source.folder->tokenizer_config, "model_max_length");
+  return static_cast<int32_t>(limit);
+}
+
 int64_t tokens_of(std::span<const Encoding> encodings) {
   int64_t tokens = 0;
   for (const Encoding& encoding : encodings) tokens += std::ssize(encoding.ids);
@@ -60,6 +76,8 @@ Result<std::unique_ptr<EncoderService>> EncoderService::create(std::unique_ptr<M
   }
   QUERN_ASSIGN(service->device_, make_device(options.device, options.num_threads));
   QUERN_ASSIGN(service->model_, load_encoder(*source, *service->device_, options.precision));
+  service->tokens_max_ = tokens_max_of(*source, service->config());
+  service->truncate_ = options.truncate;
   service->source_ = std::move(source);
   return service;
 }
@@ -83,8 +101,10 @@ Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
   }
   if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
   std::vector<Encoding> encodings;
+  EncodeOptions encode_options = kTextOptions;
+  if (truncate_) encode_options.max_length = tokens_max_;
   for (const std::string& text : texts) {
-    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, kTextOptions));
+    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, encode_options));
     std::ranges::fill(encoding.type_ids, 0);  // one text: no second segment
     encodings.push_back(std::move(encoding));
   }
@@ -111,7 +131,8 @@ Result<RelevanceScores> EncoderService::classify_pairs(const std::string& query,
   if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
   std::vector<Encoding> encodings;
   for (const std::string& document : documents) {
-    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode_pair(query, document, kTextOptions, std::nullopt));
+    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode_pair(query, document, kTextOptions,
+                                                            truncate_ ? std::optional(tokens_max_) : std::nullopt));
     encodings.push_back(std::move(encoding));
   }
   QUERN_ASSIGN(const auto outputs, forward(encodings));
@@ -126,9 +147,9 @@ Result<RelevanceScores> EncoderService::classify_pairs(const std::string& query,
   return result;
 }
 
-Result<EncoderModel::Output> EncoderService::run(const EncoderInput& input, bool keep_hidden) {
+Result<EncoderModel::Output> EncoderService::run(const EncoderInput& input, bool keep_hidden, const HiddenTap* tap) {
   const std::lock_guard lock(mutex_);
-  QUERN_ASSIGN(auto outputs, model_->forward({&input, 1}, keep_hidden));
+  QUERN_ASSIGN(auto outputs, model_->forward({&input, 1}, keep_hidden, tap));
   return std::move(outputs[0]);
 }
 

@@ -23,6 +23,7 @@ struct EncoderOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
   int32_t num_threads = 0;  // 0: physical cores this process may use
+  bool truncate = true;     // texts are cut to tokens_max(); false: longer ones are refused
 };
 
 struct Embeddings {
@@ -43,13 +44,17 @@ class EncoderService {
 
   const ModelConfig& config() const { return model_->config(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  Device& device() { return *device_; }
+  // Tokens of a text, special ones included: the model's positions, or less where the folder's sentence-transformers
+  // or tokenizer files say so.
+  int32_t tokens_max() const { return tokens_max_; }
 
   // Errors: kInvalidArgument naming the text by its index and the limit, kUnsupported for a classifier.
   Result<Embeddings> embed(std::span<const std::string> texts);
   // A classifier with one label: sigmoid(logit) of the pair. Others: cosine of the two embeddings.
   Result<RelevanceScores> rerank(const std::string& query, std::span<const std::string> documents);
   // One sequence of ids as they are, for `quern logits`.
-  Result<EncoderModel::Output> run(const EncoderInput& input, bool keep_hidden);
+  Result<EncoderModel::Output> run(const EncoderInput& input, bool keep_hidden, const HiddenTap* tap = nullptr);
 
  private:
   EncoderService() = default;
@@ -60,6 +65,8 @@ class EncoderService {
   std::unique_ptr<Tokenizer> tokenizer_;  // null: a folder without one; run() needs none
   std::unique_ptr<Device> device_;
   std::unique_ptr<EncoderModel> model_;
+  int32_t tokens_max_ = 0;
+  bool truncate_ = true;
   std::mutex mutex_;  // guards model_ and device_
 };
 

@@ -73,6 +73,7 @@ Result<HfFolder> open_hf_folder(const fs::path& path) {
   QUERN_ASSIGN(folder.tokenizer_config, read_optional_json(path / "tokenizer_config.json", Json::value_t::object));
   QUERN_ASSIGN(folder.modules, read_optional_json(path / "modules.json", Json::value_t::array));
   QUERN_ASSIGN(folder.pooling, read_optional_json(path / "1_Pooling" / "config.json", Json::value_t::object));
+  QUERN_ASSIGN(folder.sentence, read_optional_json(path / "sentence_bert_config.json", Json::value_t::object));
   QUERN_ASSIGN(folder.chat_template, read_chat_template(path, folder.tokenizer_config));
   std::error_code ignored;
   if (fs::is_regular_file(path / "tokenizer.json", ignored)) folder.tokenizer_json = path / "tokenizer.json";

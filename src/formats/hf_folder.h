@@ -20,6 +20,7 @@ struct HfFolder {
       chat_template;  // chat_template.jinja, else tokenizer_config's (the "default" one of a list)
   Json modules;       // sentence-transformers: modules.json or null
   Json pooling;       // 1_Pooling/config.json or null
+  Json sentence;      // sentence_bert_config.json or null
 };
 
 // Errors: kNotFound when the folder or config.json is missing, kInvalidFile for JSON that is malformed or nested too

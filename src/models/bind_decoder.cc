@@ -129,7 +129,8 @@ Status bind_output(TensorBinder& binder, const ModelConfig& config, DecoderWeigh
     // Some files carry the tied matrix a second time.
     if (!name.empty()) binder.ignore(name + ".weight");
     out.output.weight = out.embed;
-    return {};
+    const std::string bias = std::string(name.empty() ? names.outputs[0] : name) + ".bias";
+    return binder.vector(bias, {config.vocab_size}, config.output_bias, out.output.bias);
   }
   if (name.empty()) name = names.outputs[0];
   QUERN_ASSIGN(const TensorView view, binder.take(name + ".weight", {config.vocab_size, config.hidden_size}));

@@ -185,6 +185,11 @@ const Json* HfConfigReader::find(std::string_view dotted_key) const {
   }
 }
 
+bool HfConfigReader::says_null(std::string_view key) const {
+  const auto it = config_.find(std::string(key));
+  return it != config_.end() && it->is_null();
+}
+
 Result<std::vector<int64_t>> HfConfigReader::read_ints(std::string_view key) const {
   std::vector<int64_t> values;
   if (!for_each_item(*find(key), [&](const Json& item) { return json_to_int(item, values); })) {

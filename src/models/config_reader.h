@@ -76,6 +76,8 @@ class HfConfigReader final : public ConfigReader {
  public:
   explicit HfConfigReader(const Json& config) : config_(config) {}
   const Json* find(std::string_view dotted_key) const;  // null when absent or JSON null
+  // The file says null at its top level: "none", where an absent key means the family's default.
+  bool says_null(std::string_view key) const;
 
  private:
   bool has_key(std::string_view key) const override { return find(key) != nullptr; }

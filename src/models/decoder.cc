@@ -14,8 +14,9 @@ Decoder::Decoder(ModelConfig config, DecoderWeights weights, Device& device)
   rope_buffers_.resize(ropes_.size());
   const AttentionConfig& attention = config_.attention;
   for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+    const float divisor = attention.scale_by_inverse_layer ? static_cast<float>(layer + 1) : 1.0f;
     attention_specs_.push_back({.num_heads = attention.num_heads,
-                                .scale = attention.scale,
+                                .scale = attention.scale / divisor,
                                 .softcap = attention.softcap,
                                 .window = attention.window[static_cast<size_t>(layer)],
                                 .sinks = weights_.layers[static_cast<size_t>(layer)].sinks});

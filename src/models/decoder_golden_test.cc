@@ -38,6 +38,15 @@ TEST_P(GgufGoldenTest, MatchesOfficialImplementation) {
   check_golden_model(read_golden_gguf(kGolden / "gguf" / "golden.json", GetParam().model), GetParam().device);
 }
 
+// families/gguf/NAME.gguf and NAME-VARIANT.gguf hold the weights of families/NAME.
+class FamilyGgufGoldenTest : public ::testing::TestWithParam<Case> {};
+TEST_P(FamilyGgufGoldenTest, MatchesOfficialImplementation) {
+  const std::filesystem::path families = kGolden / "families";
+  const std::string name = GetParam().model.substr(0, GetParam().model.find('-'));
+  check_golden_model(read_golden_folder(families / name, families / "gguf" / (GetParam().model + ".gguf")),
+                     GetParam().device);
+}
+
 // Folders of decoders under `folder`: a fixture is tested by being there.
 std::vector<std::string> decoder_folders(const std::filesystem::path& folder) {
   std::vector<std::string> names;
@@ -45,6 +54,17 @@ std::vector<std::string> decoder_folders(const std::filesystem::path& folder) {
     std::ifstream file(entry.path() / "golden.json");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     if (text.find("\"task\": \"causal-lm\"") != std::string::npos) names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> family_ggufs() {
+  const std::vector<std::string> folders = decoder_folders(kGolden / "families");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden / "families" / "gguf")) {
+    const std::string stem = entry.path().stem().string();
+    if (std::ranges::find(folders, stem.substr(0, stem.find('-'))) != folders.end()) names.push_back(stem);
   }
   std::ranges::sort(names);
   return names;
@@ -70,9 +90,12 @@ INSTANTIATE_TEST_SUITE_P(All, GgufGoldenTest,
                                                          "phi3-f32.gguf", "qwen2-f32.gguf", "qwen3-f32.gguf"})),
                          case_name);
 
+INSTANTIATE_TEST_SUITE_P(All, FamilyGgufGoldenTest, ::testing::ValuesIn(on_devices(family_ggufs())), case_name);
+
 TEST(GoldenFixturesTest, AreThere) {
   EXPECT_GE(decoder_folders(kGolden / "models").size(), 13u);
-  EXPECT_GE(decoder_folders(kGolden / "families").size(), 13u);
+  EXPECT_GE(decoder_folders(kGolden / "families").size(), 29u);
+  EXPECT_GE(family_ggufs().size(), 20u);
 }
 
 }  // namespace

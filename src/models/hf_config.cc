@@ -168,6 +168,15 @@ RopeConfig read_hf_rope(HfConfigReader& reader, const ModelConfig& config, std::
   return rope;
 }
 
+int32_t read_hf_window(HfConfigReader& reader, int32_t fallback) {
+  if (reader.says_null("sliding_window")) return 0;
+  return reader.int_or({"sliding_window"}, fallback, {1, kPositionsMax});
+}
+
+float read_hf_softcap(HfConfigReader& reader, std::string_view key, float fallback) {
+  return reader.says_null(key) ? 0.0f : reader.float_or({key}, fallback, 0.0, 1e9);
+}
+
 std::vector<uint8_t> read_hf_sliding_layers(HfConfigReader& reader, int32_t num_layers,
                                             const std::function<bool(int32_t layer)>& sliding) {
   std::vector<uint8_t> result(static_cast<size_t>(num_layers), 0);
@@ -204,14 +213,20 @@ void read_hf_sparse_layers(HfConfigReader& reader, ModelConfig& config) {
   }
 }
 
-Activation read_hf_activation(HfConfigReader& reader, std::string_view fallback) {
-  const std::string name =
-      reader.string_or({"hidden_activation", "hidden_act", "activation_function"}, std::string(fallback));
+Activation read_hf_activation(HfConfigReader& reader, std::string_view key, std::string_view fallback) {
+  const std::string name = reader.string_or({key}, std::string(fallback));
   for (const auto& [known, activation] : kActivations) {
     if (name == known) return activation;
   }
-  reader.fail({ErrorCode::kUnsupported, fmt::format("hidden_act \"{}\" is not supported", name)});
+  reader.fail({ErrorCode::kUnsupported, fmt::format("{} \"{}\" is not supported", key, name)});
   return Activation::kSilu;
+}
+
+Activation read_hf_activation(HfConfigReader& reader, std::string_view fallback) {
+  for (std::string_view key : {"hidden_activation", "hidden_act", "activation_function"}) {
+    if (reader.has(key)) return read_hf_activation(reader, key, fallback);
+  }
+  return read_hf_activation(reader, "hidden_act", fallback);
 }
 
 }  // namespace quern

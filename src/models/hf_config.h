@@ -33,6 +33,12 @@ void read_hf_common(HfConfigReader& reader, ModelConfig& config, const HfDefault
 RopeConfig read_hf_rope(HfConfigReader& reader, const ModelConfig& config, std::string_view scope,
                         const HfDefaults& defaults);
 
+// `sliding_window`; 0 when the file says null.
+int32_t read_hf_window(HfConfigReader& reader, int32_t fallback);
+
+// A soft cap; 0 when the file says null.
+float read_hf_softcap(HfConfigReader& reader, std::string_view key, float fallback);
+
 // Windows by layer: `layer_types` when the file has it, else sliding(layer).
 void read_hf_windows(HfConfigReader& reader, ModelConfig& config, int32_t window,
                      const std::function<bool(int32_t layer)>& sliding);
@@ -44,6 +50,7 @@ std::vector<uint8_t> read_hf_sliding_layers(HfConfigReader& reader, int32_t num_
 void read_hf_sparse_layers(HfConfigReader& reader, ModelConfig& config);
 
 Activation read_hf_activation(HfConfigReader& reader, std::string_view fallback);
+Activation read_hf_activation(HfConfigReader& reader, std::string_view key, std::string_view fallback);
 
 inline Presence presence(bool present) {
   return present ? Presence::kRequired : Presence::kAbsent;

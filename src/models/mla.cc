@@ -19,7 +19,7 @@ void group_by_head(int32_t heads, int64_t tokens, MlaScratch& scratch) {
 void latent_norm(Device& device, const ModelConfig& config, const NormWeights& weights, Mat x) {
   Device::NormSpec spec;
   spec.weight = weights.weight;
-  spec.epsilon = config.norm.epsilon;
+  spec.epsilon = config.attention.mla.norm_epsilon;
   device.rms_norm(x, spec, x);
 }
 

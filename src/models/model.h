@@ -66,8 +66,10 @@ class EncoderModel {
     std::vector<float> embedding;          // [hidden]: pooled and normalised as the folder says; empty for classifiers
     std::vector<float> scores;             // [labels], raw logits; empty unless there is a classification head
   };
-  // Runs several sequences at once, each attending to itself only. keep_hidden: fill last_hidden_state.
-  virtual Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden) = 0;
+  // Runs several sequences at once, each attending to itself only. keep_hidden: fill last_hidden_state. `tap` sees the
+  // states of all of them, "embed" (input of layer 0) and "layer.N".
+  virtual Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden,
+                                              const HiddenTap* tap = nullptr) = 0;
 };
 
 }  // namespace quern

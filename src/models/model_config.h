@@ -54,18 +54,20 @@ enum class QkvLayout : uint8_t {
 struct MlaConfig {
   int32_t q_lora_rank = 0;  // 0: queries come from one full matrix
   int32_t kv_lora_rank = 0;
-  int32_t nope_dim = 0;  // part of a query/key head that is not rotated
-  int32_t rope_dim = 0;  // part that is; its key is shared by all heads
+  int32_t nope_dim = 0;        // part of a query/key head that is not rotated
+  int32_t rope_dim = 0;        // part that is; its key is shared by all heads
+  float norm_epsilon = 1e-6f;  // of the norms of both latents: a constant of the models, whatever rms_norm_eps says
 };
 
 struct AttentionConfig {
   int32_t num_heads = 0;
   int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;         // of queries and keys
-  int32_t value_dim = 0;        // of values
-  float scale = 0.0f;           // multiplies q·k
-  float softcap = 0.0f;         // 0: none
-  std::vector<int32_t> window;  // [layers] sliding window, 0: none
+  int32_t head_dim = 0;                 // of queries and keys
+  int32_t value_dim = 0;                // of values
+  float scale = 0.0f;                   // multiplies q·k
+  bool scale_by_inverse_layer = false;  // and then divided by the layer's number, counted from 1 (gpt2)
+  float softcap = 0.0f;                 // 0: none
+  std::vector<int32_t> window;          // [layers] sliding window, 0: none
   QkNorm qk_norm = QkNorm::kNone;
   NormConfig qk_norm_config;
   bool qk_norm_after_rope = false;

@@ -52,7 +52,7 @@ Status DecoderEmbedder::ensure_kv(int32_t tokens) {
   return {};
 }
 
-Result<std::vector<float>> DecoderEmbedder::run(std::span<const int32_t> ids) {
+Result<std::vector<float>> DecoderEmbedder::run(std::span<const int32_t> ids, const HiddenTap* shown) {
   const auto total = static_cast<int32_t>(ids.size());
   QUERN_TRY(ensure_kv(total));
   std::vector<float> states(ids.size() * static_cast<size_t>(config_.hidden_size));
@@ -68,6 +68,7 @@ Result<std::vector<float>> DecoderEmbedder::run(std::span<const int32_t> ids) {
                          .logits_rows = {}};
     const auto width = static_cast<size_t>(config_.hidden_size);
     const HiddenTap tap = [&](const std::string& name, Mat rows) {
+      if (shown != nullptr && name != "final") (*shown)(name, rows);
       if (name == "final") device_.download(rows.data, std::span(states).subspan(first * width, size * width));
     };
     QUERN_TRY(decoder_->forward(batch, *kv_, {}, &tap));
@@ -76,11 +77,11 @@ Result<std::vector<float>> DecoderEmbedder::run(std::span<const int32_t> ids) {
 }
 
 Result<std::vector<EncoderModel::Output>> DecoderEmbedder::forward(std::span<const EncoderInput> inputs,
-                                                                   bool keep_hidden) {
+                                                                   bool keep_hidden, const HiddenTap* tap) {
   QUERN_TRY(check(inputs));
   std::vector<Output> outputs(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    QUERN_ASSIGN(std::vector<float> states, run(inputs[i].ids));
+    QUERN_ASSIGN(std::vector<float> states, run(inputs[i].ids, tap));
     outputs[i].embedding = pool(states, config_.hidden_size, options_.pooling);
     if (options_.normalize) normalize_l2(outputs[i].embedding);
     if (keep_hidden) outputs[i].last_hidden_state = std::move(states);

@@ -22,13 +22,14 @@ class DecoderEmbedder final : public EncoderModel {
 
   const ModelConfig& config() const override { return config_; }
   // As EncoderForward: kInvalidArgument naming the input. type_ids have no meaning here and must be zero.
-  Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden) override;
+  Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden,
+                                      const HiddenTap* tap) override;
 
  private:
   Status check(std::span<const EncoderInput> inputs) const;
   Status ensure_kv(int32_t tokens);
   // Final states of one sequence, [tokens, hidden].
-  Result<std::vector<float>> run(std::span<const int32_t> ids);
+  Result<std::vector<float>> run(std::span<const int32_t> ids, const HiddenTap* shown);
 
   std::unique_ptr<DecoderModel> decoder_;
   Device& device_;

@@ -65,9 +65,7 @@ void read_distilbert(HfConfigReader& reader, EncoderConfig& config) {
   config.epsilon = 1e-12f;
   no_rotation(config);
   read_learned_positions(reader, config);
-  const std::string activation = reader.string_or({"activation"}, "gelu");
-  refuse_unless(reader, activation == "gelu" || activation == "relu", "activation", activation);
-  config.activation = activation == "relu" ? Activation::kRelu : Activation::kGelu;
+  config.activation = read_hf_activation(reader, "activation", "gelu");
   config.head.dense = Presence::kRequired;
   config.head.activation = Activation::kRelu;
 }
@@ -140,9 +138,7 @@ void read_modernbert(HfConfigReader& reader, EncoderConfig& config) {
   config.head.dense = Presence::kRequired;
   config.head.dense_bias = presence(reader.bool_or({"classifier_bias"}, false));
   config.head.norm = true;
-  const std::string activation = reader.string_or({"classifier_activation"}, "gelu");
-  refuse_unless(reader, activation == "gelu", "classifier_activation", activation);
-  config.head.activation = Activation::kGelu;
+  config.head.activation = read_hf_activation(reader, "classifier_activation", "gelu");
   const std::string pooling = reader.string_or({"classifier_pooling"}, "cls");
   refuse_unless(reader, pooling == "cls" || pooling == "mean", "classifier_pooling", pooling);
   config.head.pooling = pooling == "mean" ? Pooling::kMean : Pooling::kFirst;

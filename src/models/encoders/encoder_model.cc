@@ -62,7 +62,7 @@ Status EncoderForward::check(std::span<const EncoderInput> inputs) const {
 }
 
 Result<std::vector<EncoderModel::Output>> EncoderForward::forward(std::span<const EncoderInput> inputs,
-                                                                  bool keep_hidden) {
+                                                                  bool keep_hidden, const HiddenTap* tap) {
   QUERN_TRY(check(inputs));
   std::vector<Output> outputs(inputs.size());
   size_t begin = 0;
@@ -73,8 +73,8 @@ Result<std::vector<EncoderModel::Output>> EncoderForward::forward(std::span<cons
       tokens += std::ssize(inputs[end].ids);
       ++end;
     } while (end < inputs.size() && tokens + std::ssize(inputs[end].ids) <= kChunkTokensMax);
-    QUERN_TRY(
-        run_chunk(inputs.subspan(begin, end - begin), keep_hidden, std::span(outputs).subspan(begin, end - begin)));
+    QUERN_TRY(run_chunk(inputs.subspan(begin, end - begin), keep_hidden, tap,
+                        std::span(outputs).subspan(begin, end - begin)));
     begin = end;
   }
   return outputs;
@@ -101,7 +101,8 @@ Mat EncoderForward::rows(const std::unique_ptr<Buffer>& buffer, int64_t tokens, 
   return buffer->mat(tokens, cols);
 }
 
-Status EncoderForward::run_chunk(std::span<const EncoderInput> inputs, bool keep_hidden, std::span<Output> outputs) {
+Status EncoderForward::run_chunk(std::span<const EncoderInput> inputs, bool keep_hidden, const HiddenTap* tap,
+                                 std::span<Output> outputs) {
   const auto tokens = static_cast<int64_t>(tokens_of(inputs));
   const auto hidden = static_cast<size_t>(config_.hidden_size);
   QUERN_TRY(reserve(tokens));
@@ -114,8 +115,12 @@ Status EncoderForward::run_chunk(std::span<const EncoderInput> inputs, bool keep
   }
   embed(inputs, tokens);
   QUERN_TRY(fill_rotations(inputs, tokens));
-  for (size_t i = 0; i < weights_.layers.size(); ++i) run_layer(i, tokens, sequences);
   const Mat x = rows(x_, tokens, config_.hidden_size);
+  if (tap != nullptr) (*tap)("embed", x);
+  for (size_t i = 0; i < weights_.layers.size(); ++i) {
+    run_layer(i, tokens, sequences);
+    if (tap != nullptr) (*tap)("layer." + std::to_string(i), x);
+  }
   if (config_.pre_norm) layer_norm(x, weights_.final_norm, x);
 
   std::vector<float> states(static_cast<size_t>(tokens) * hidden);

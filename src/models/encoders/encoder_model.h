@@ -20,12 +20,14 @@ class EncoderForward final : public EncoderModel {
   const ModelConfig& config() const override { return model_config_; }
   // Errors: kInvalidArgument naming the input and the limit: an empty input, one longer than the positions, an id or a
   // type outside its table, lengths that differ.
-  Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden) override;
+  Result<std::vector<Output>> forward(std::span<const EncoderInput> inputs, bool keep_hidden,
+                                      const HiddenTap* tap) override;
 
  private:
   Status check(std::span<const EncoderInput> inputs) const;
   Status reserve(int64_t tokens);
-  Status run_chunk(std::span<const EncoderInput> inputs, bool keep_hidden, std::span<Output> outputs);
+  Status run_chunk(std::span<const EncoderInput> inputs, bool keep_hidden, const HiddenTap* tap,
+                   std::span<Output> outputs);
   void embed(std::span<const EncoderInput> inputs, int64_t tokens);
   Status fill_rotations(std::span<const EncoderInput> inputs, int64_t tokens);
   void run_layer(size_t layer, int64_t tokens, std::span<const SequenceSpan> sequences);

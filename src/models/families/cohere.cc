@@ -36,7 +36,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
 
 void read_hf_2(HfConfigReader& reader, ModelConfig& config) {
   read_hf(reader, config);
-  const int32_t window = reader.int_or({"sliding_window"}, 4096, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 4096);
   const int32_t pattern = reader.int_or({"sliding_window_pattern", "_sliding_window_pattern"}, 4, {1, kLayersMax});
   read_hf_windows(reader, config, window, [pattern](int32_t layer) { return (layer + 1) % pattern != 0; });
   rotate_only_windows(config);

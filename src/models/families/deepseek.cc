@@ -28,7 +28,7 @@ void set_attention(ModelConfig& config, float mscale_all_dim) {
 
 void read_hf_attention(HfConfigReader& reader, ModelConfig& config) {
   MlaConfig& mla = config.attention.mla;
-  mla.q_lora_rank = reader.int_or({"q_lora_rank"}, 0, {1, kWidthMax});
+  mla.q_lora_rank = reader.says_null("q_lora_rank") ? 0 : reader.int_or({"q_lora_rank"}, 1536, {1, kWidthMax});
   mla.kv_lora_rank = reader.require_int({"kv_lora_rank"}, {1, kHeadDimMax});
   mla.nope_dim = reader.require_int({"qk_nope_head_dim"}, {1, kHeadDimMax});
   mla.rope_dim = reader.require_int({"qk_rope_head_dim"}, {1, kHeadDimMax});
@@ -64,6 +64,7 @@ void read_hf_v2(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {});
   read_hf_attention(reader, config);
   read_hf_experts(reader, config);
+  config.mlp.bias = presence(reader.bool_or({"mlp_bias"}, false));
   const std::string method = reader.string_or({"topk_method"}, "greedy");
   if (method == "group_limited_greedy") read_groups(reader, config.moe.router);
   if (method != "group_limited_greedy" && method != "greedy") {

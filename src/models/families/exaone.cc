@@ -1,5 +1,7 @@
 // EXAONE 3 (arXiv 2408.03541): llama under other names. EXAONE 4 (arXiv 2507.11407): norms behind attention and
 // feed-forward, norms of each query and key head; only layers with a window are rotated.
+#include "base/json.h"
+#include "base/status.h"
 #include "models/families/families.h"
 #include "models/gguf_config.h"
 #include "models/hf_config.h"
@@ -8,7 +10,7 @@ namespace quern {
 namespace {
 
 void read_hf_3(HfConfigReader& reader, ModelConfig& config) {
-  read_hf_common(reader, config, {.epsilon = 1e-5f});
+  read_hf_common(reader, config, {.theta = 500000.0f, .epsilon = 1e-5f});
 }
 
 void read_gguf_3(GgufConfigReader& reader, ModelConfig& config) {
@@ -29,8 +31,20 @@ void rotate_only_windows(ModelConfig& config, int32_t window) {
 void read_hf_4(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.epsilon = 1e-5f});
   set_traits_4(config);
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
-  read_hf_windows(reader, config, window, [](int32_t layer) { return (layer + 1) % 4 != 0; });
+  const int32_t window = read_hf_window(reader, 4096);
+  const Json* pattern = reader.find("sliding_window_pattern");
+  if (pattern != nullptr && pattern->is_string()) {
+    const std::string letters = pattern->get<std::string>();  // "LLLG", repeated: L has a window, G has not
+    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+      reader.fail(fmt::format("sliding_window_pattern \"{}\" is not made of L and G", letters));
+      return;
+    }
+    read_hf_windows(reader, config, window,
+                    [&](int32_t layer) { return letters[static_cast<size_t>(layer) % letters.size()] == 'L'; });
+  } else {
+    const int32_t every = reader.int_or({"sliding_window_pattern"}, 4, {1, kLayersMax});
+    read_hf_windows(reader, config, window, [every](int32_t layer) { return (layer + 1) % every != 0; });
+  }
   rotate_only_windows(config, window);
 }
 

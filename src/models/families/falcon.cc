@@ -11,12 +11,12 @@ void set_traits(ModelConfig& config) {
   config.norm.kind = NormKind::kLayer;
   config.norm.bias = Presence::kRequired;
   config.mlp.gated = false;
-  config.mlp.activation = Activation::kGelu;
 }
 
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.tied = true, .epsilon = 1e-5f, .activation = "gelu", .context = 2048});
   set_traits(config);
+  config.mlp.activation = read_hf_activation(reader, "activation", "gelu");
   if (reader.bool_or({"alibi"}, false)) reader.fail({ErrorCode::kUnsupported, "alibi is not supported"});
   AttentionConfig& attention = config.attention;
   const bool grouped = reader.bool_or({"new_decoder_architecture"}, false);
@@ -37,6 +37,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
 void read_gguf(GgufConfigReader& reader, ModelConfig& config) {
   read_gguf_common(reader, config, {});
   set_traits(config);
+  config.mlp.activation = Activation::kGelu;
   config.attention.layout = QkvLayout::kFused;
   const bool two_norms = reader.has_tensor("blk.0.attn_norm_2.weight");
   config.block = two_norms ? BlockLayout::kParallel : BlockLayout::kParallelShared;

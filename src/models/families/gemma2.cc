@@ -20,12 +20,12 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
   config.norm.weight_offset = 1.0f;
   const float scalar = reader.float_or({"query_pre_attn_scalar"}, 256.0f, 1e-3, 1e9);
   config.attention.scale = 1.0f / std::sqrt(scalar);
-  config.attention.softcap = reader.float_or({"attn_logit_softcapping"}, 0.0f, 0.0, 1e9);
-  config.logits_softcap = reader.float_or({"final_logit_softcapping"}, 0.0f, 0.0, 1e9);
+  config.attention.softcap = read_hf_softcap(reader, "attn_logit_softcapping", 50.0f);
+  config.logits_softcap = read_hf_softcap(reader, "final_logit_softcapping", 30.0f);
   const bool bias = reader.bool_or({"attention_bias"}, false);
   config.attention.qkv_bias = presence(bias);
   config.attention.output_bias = presence(bias);
-  const int32_t window = reader.int_or({"sliding_window"}, 4096, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 4096);
   read_hf_windows(reader, config, window, sliding);
 }
 

@@ -23,9 +23,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.tied = true, .epsilon = 1e-5f, .activation = "gelu_new"});
   set_traits(config);
   if (!reader.bool_or({"scale_attn_weights"}, true)) config.attention.scale = 1.0f;
-  if (reader.bool_or({"scale_attn_by_inverse_layer_idx"}, false)) {
-    reader.fail({ErrorCode::kUnsupported, "scale_attn_by_inverse_layer_idx is not supported"});
-  }
+  config.attention.scale_by_inverse_layer = reader.bool_or({"scale_attn_by_inverse_layer_idx"}, false);
 }
 
 void read_gguf(GgufConfigReader& reader, ModelConfig& config) {

@@ -30,7 +30,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
   config.moe.router.top_k = reader.int_or({"num_experts_per_tok", "experts_per_token"}, 4, {1, kExpertsMax});
   config.moe.intermediate_size = config.mlp.intermediate_size;
   config.moe.clamp_limit = reader.float_or({"swiglu_limit"}, 7.0f, 1e-6, 1e6);
-  const int32_t window = reader.int_or({"sliding_window"}, 128, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 128);
   read_hf_windows(reader, config, window, sliding);
 }
 

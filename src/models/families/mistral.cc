@@ -7,7 +7,7 @@ namespace {
 
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {});
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 4096);
   read_hf_windows(reader, config, window, [](int32_t) { return true; });
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.theta = 1e6f, .epsilon = 1e-5f});
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 0);
   read_hf_windows(reader, config, window, [](int32_t) { return true; });
   MoeConfig& moe = config.moe;
   moe.num_experts = reader.int_or({"num_local_experts", "num_experts"}, 8, {1, kExpertsMax});

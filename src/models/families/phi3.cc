@@ -15,7 +15,7 @@ void set_traits(ModelConfig& config) {
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.epsilon = 1e-5f});
   set_traits(config);
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 0);
   read_hf_windows(reader, config, window, [](int32_t) { return true; });
 }
 

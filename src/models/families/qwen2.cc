@@ -10,7 +10,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {});
   config.attention.qkv_bias = Presence::kRequired;
   if (!reader.bool_or({"use_sliding_window"}, false)) return;
-  const int32_t window = reader.int_or({"sliding_window"}, 4096, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 4096);
   const int32_t full_layers = reader.int_or({"max_window_layers"}, 28, {0, kPositionsMax});
   read_hf_windows(reader, config, window, [full_layers](int32_t layer) { return layer >= full_layers; });
 }

@@ -8,6 +8,12 @@ namespace {
 
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   kQwen2Family.read_hf(reader, config);
+  if (reader.bool_or({"use_sliding_window"}, false)) {  // other layers than qwen2's
+    const int32_t window = read_hf_window(reader, 4096);
+    const int32_t sliding_layers = reader.int_or({"max_window_layers"}, 28, {0, kPositionsMax});
+    read_hf_windows(reader, config, window,
+                    [sliding_layers](int32_t layer) { return layer % 2 == 0 && layer < sliding_layers; });
+  }
   config.attention.qkv_bias = presence(reader.bool_or({"qkv_bias"}, true));
   MoeConfig& moe = config.moe;
   moe.num_experts = reader.int_or({"num_experts"}, 60, {1, kExpertsMax});

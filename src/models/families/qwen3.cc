@@ -6,20 +6,27 @@
 namespace quern {
 namespace {
 
-void read_hf(HfConfigReader& reader, ModelConfig& config) {
+void read_hf_attention(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {});
   config.attention.qk_norm = QkNorm::kPerHead;
   const bool bias = reader.bool_or({"attention_bias"}, false);
   config.attention.qkv_bias = presence(bias);
   config.attention.output_bias = presence(bias);
+}
+
+void read_hf(HfConfigReader& reader, ModelConfig& config) {
+  read_hf_attention(reader, config);
   if (!reader.bool_or({"use_sliding_window"}, false)) return;
-  const int32_t window = reader.int_or({"sliding_window"}, 4096, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 4096);
   const int32_t full_layers = reader.int_or({"max_window_layers"}, 28, {0, kPositionsMax});
   read_hf_windows(reader, config, window, [full_layers](int32_t layer) { return layer >= full_layers; });
 }
 
 void read_hf_moe(HfConfigReader& reader, ModelConfig& config) {
-  read_hf(reader, config);
+  read_hf_attention(reader, config);
+  if (reader.bool_or({"use_sliding_window"}, false)) {  // on every layer, unlike qwen3
+    config.attention.window.assign(config.attention.window.size(), read_hf_window(reader, 4096));
+  }
   MoeConfig& moe = config.moe;
   moe.num_experts = reader.int_or({"num_experts", "num_local_experts"}, 128, {1, kExpertsMax});
   moe.router.top_k = reader.int_or({"num_experts_per_tok"}, 8, {1, kExpertsMax});

@@ -24,7 +24,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
     config.layer_rope[layer] = is_rotated ? 0 : -1;
   }
   if (!reader.bool_or({"use_sliding_window"}, false)) return;
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 0);
   read_hf_windows(reader, config, window,
                   [&](int32_t layer) { return config.layer_rope[static_cast<size_t>(layer)] < 0; });
 }

@@ -18,7 +18,7 @@ void set_traits(ModelConfig& config, Presence bias) {
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.tied = true, .epsilon = 1e-5f, .activation = "gelu_pytorch_tanh"});
   set_traits(config, presence(reader.bool_or({"use_bias"}, true)));
-  const int32_t window = reader.int_or({"sliding_window"}, 0, {1, kPositionsMax});
+  const int32_t window = read_hf_window(reader, 0);
   read_hf_windows(reader, config, window, [](int32_t) { return true; });
 }
 
