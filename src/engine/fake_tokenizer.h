@@ -23,6 +23,7 @@ class FakeTokenizer final : public Tokenizer {
   std::string piece(TokenId id) const override { return pieces_.at(id); }
   std::string token_bytes(TokenId id) const override { return pieces_.at(id); }
   bool is_special(TokenId id) const override { return id < 3; }
+  Result<std::vector<TextRange>> special_spans(std::string_view) const override { return std::vector<TextRange>(); }
   std::optional<TokenId> token_id(std::string_view) const override { return std::nullopt; }
   bool strips_leading_space() const override { return false; }
   bool adds_bos() const override { return false; }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "text/chat_prompt.h"
 
 namespace quern {
 
@@ -95,22 +96,14 @@ Result<std::vector<int32_t>> TextModel::encode_prompt(std::string_view text) con
   return std::move(encoding.ids);
 }
 
-Result<std::string> TextModel::render(TemplateInput input) const {
+Result<std::vector<int32_t>> TextModel::encode_chat(TemplateInput input) const {
   if (!template_text_) return unsupported(fmt::format("{}: the model has no chat template", id_));
   if (!template_) return std::unexpected(template_.error());
   input.special_tokens = tokenizer_->special_tokens();
-  QUERN_ASSIGN(TemplateOutput output, (*template_)->render(input));
-  return std::move(output.text);
-}
-
-Result<std::vector<int32_t>> TextModel::encode_rendered(std::string_view text) const {
-  QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, {.add_special = true, .parse_special = true}));
+  QUERN_ASSIGN(const ChatPrompt prompt, render_chat_prompt(**template_, *tokenizer_, input));
+  const EncodeOptions options = {.add_special = true, .parse_special = true, .literal = prompt.literal};
+  QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(prompt.text, options));
   return std::move(encoding.ids);
-}
-
-Result<std::vector<int32_t>> TextModel::encode_chat(TemplateInput input) const {
-  QUERN_ASSIGN(const std::string text, render(std::move(input)));
-  return encode_rendered(text);
 }
 
 }  // namespace quern

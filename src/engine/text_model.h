@@ -43,12 +43,9 @@ class TextModel {
 
   // Text as a prompt of its own: with the special tokens the model adds.
   Result<std::vector<int32_t>> encode_prompt(std::string_view text) const;
-  // Messages to prompt text. The model's special tokens are filled in. kUnsupported without a chat template.
-  Result<std::string> render(TemplateInput input) const;
-  // render(), then ids: special tokens in the text count, none is added twice.
+  // Messages to ids: the template's special tokens count, those inside messages stay text, none is added twice. The
+  // model's special tokens are filled in. kUnsupported without a chat template.
   Result<std::vector<int32_t>> encode_chat(TemplateInput input) const;
-  // Rendered text to ids, as encode_chat does it.
-  Result<std::vector<int32_t>> encode_rendered(std::string_view text) const;
 
  private:
   TextModel() = default;
