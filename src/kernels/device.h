@@ -236,8 +236,8 @@ std::unique_ptr<Device> make_reference_device();
 
 struct CpuDeviceOptions {
   int32_t num_threads = 0;  // 0: one per physical core this process may use
-  std::string
-      isa;  // empty: the best the machine has; else "avx512", "avx2", "sse4", "neon", "scalar" — kUnsupported if absent
+  std::string isa;          // empty: the best the machine has; else "amx", "avx512", "avx2", "sse4", "neon", "scalar" —
+                            // kUnsupported if absent
 };
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuDeviceOptions& options);
 

@@ -6,6 +6,7 @@
 // clang-format on
 
 #include "base/status.h"
+#include "kernels/cpu/tiles.h"
 
 namespace quern::cpu {
 namespace {
@@ -13,9 +14,13 @@ namespace {
 struct Isa {
   std::string_view name;
   int64_t targets;  // highway's bits, any of which serves
+  bool tiles = false;
+
+  bool is_in(int64_t present) const { return (present & targets) != 0 && (!tiles || has_tiles()); }
 };
 
 constexpr Isa kIsas[] = {
+    {"amx", HWY_AVX3_DL | HWY_AVX3, true},
     {"avx512", HWY_AVX3_DL | HWY_AVX3},
     {"avx2", HWY_AVX2},
     {"sse4", HWY_SSE4},
@@ -44,15 +49,16 @@ Result<std::string> select_isa(std::string_view name) {
   bool known = name.empty();
   for (const Isa& isa : kIsas) {
     known = known || isa.name == name;
-    if ((present & isa.targets) == 0 || (!name.empty() && isa.name != name)) continue;
+    if (!isa.is_in(present) || (!name.empty() && isa.name != name)) continue;
     if constexpr (!kOneTarget) {
       hwy::SetSupportedTargetsForTest(present & isa.targets);
       hwy::GetChosenTarget().Update(present & isa.targets);
     }
+    set_use_tiles(isa.tiles);
     return std::string(isa.name);
   }
   if (!known) {
-    return invalid_argument(fmt::format("isa \"{}\": not one of avx512, avx2, sse4, neon, scalar", name));
+    return invalid_argument(fmt::format("isa \"{}\": not one of amx, avx512, avx2, sse4, neon, scalar", name));
   }
   return unsupported(fmt::format("isa \"{}\" is not available on this machine", name));
 }
@@ -61,7 +67,7 @@ std::vector<std::string> available_isas() {
   std::vector<std::string> names;
   const int64_t present = machine_targets();
   for (const Isa& isa : kIsas) {
-    if ((present & isa.targets) != 0) names.emplace_back(isa.name);
+    if (isa.is_in(present)) names.emplace_back(isa.name);
   }
   return names;
 }

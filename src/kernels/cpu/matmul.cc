@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cpu/matmul_bf16.h"
 #include "kernels/cpu/matmul_float.h"
 #include "kernels/cpu/matmul_plan.h"
 #include "kernels/cpu/matmul_quant.h"
@@ -32,7 +33,8 @@ struct Product {
   RowList out;
   int64_t num_tokens = 0;
 
-  int64_t first_tile = 0;  // packed weights: of the quantised x
+  int64_t first_tile = 0;      // packed weights: of the quantised x
+  int64_t first_bf16_row = 0;  // bfloat16 weights: of the rounded x
   MatmulPlan plan;
   int64_t tasks_end = 0;  // of all products up to this one
 };
@@ -45,12 +47,17 @@ struct CpuMatmul::Impl {
   std::vector<ActTile> tiles;
   std::vector<RowList> tile_rows;  // of x, per tile
   std::vector<std::byte> tile_memory;
+  std::vector<RowList> bf16_sources;  // one row each
+  std::vector<uint16_t> bf16_rows;
 
   void add_tiles(RowList x, int64_t num_tokens, int64_t cols);
   void quantize_tiles(ThreadPool& pool, int64_t cols);
+  int64_t add_bf16_rows(RowList x, int64_t num_tokens);
+  void round_bf16_rows(ThreadPool& pool, int64_t cols);
   void run(ThreadPool& pool);
   void run_float(const Product& p, const MatmulPlan::Part& part, int32_t thread);
   void run_packed(const Product& p, const MatmulPlan::Part& part);
+  void run_bf16(const Product& p, const MatmulPlan::Part& part);
 };
 
 CpuMatmul::CpuMatmul(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
@@ -85,12 +92,14 @@ void CpuMatmul::embed(const Weight& table, std::span<const int32_t> ids, Mat out
 void CpuMatmul::matmul(ThreadPool& pool, Mat x, std::span<const Device::MatmulTarget> targets) {
   impl_->products.clear();
   impl_->tile_rows.clear();
+  impl_->bf16_sources.clear();
   if (x.rows == 0) return;
   for (const Device::MatmulTarget& target : targets) {
     const CpuWeight& weight = cpu_weight(*target.weight);
     QUERN_CHECK(weight.planes == 1 && x.cols == weight.cols);
     QUERN_CHECK(target.out.rows == x.rows && target.out.cols == weight.rows);
     if (weight.is_packed() && impl_->tile_rows.empty()) impl_->add_tiles({x.data, x.stride}, x.rows, x.cols);
+    if (weight.is_bf16() && impl_->bf16_sources.empty()) impl_->add_bf16_rows({x.data, x.stride}, x.rows);
     impl_->products.push_back({.weight = &weight,
                                .bias = target.bias,
                                .x = {x.data, x.stride},
@@ -98,6 +107,7 @@ void CpuMatmul::matmul(ThreadPool& pool, Mat x, std::span<const Device::MatmulTa
                                .num_tokens = x.rows});
   }
   impl_->quantize_tiles(pool, x.cols);
+  impl_->round_bf16_rows(pool, x.cols);
   impl_->run(pool);
 }
 
@@ -107,6 +117,7 @@ void CpuMatmul::matmul_experts(ThreadPool& pool, Mat x, const Weight& weight, co
   QUERN_CHECK(x.cols == experts.cols && out.cols == experts.rows);
   impl_->products.clear();
   impl_->tile_rows.clear();
+  impl_->bf16_sources.clear();
   for (const ExpertRows& group : groups) {
     QUERN_CHECK(group.expert >= 0 && group.expert < experts.planes);
     QUERN_CHECK(group.source_rows.size() == group.target_rows.size());
@@ -119,9 +130,11 @@ void CpuMatmul::matmul_experts(ThreadPool& pool, Mat x, const Weight& weight, co
               .num_tokens = static_cast<int64_t>(group.source_rows.size()),
               .first_tile = static_cast<int64_t>(impl_->tile_rows.size())};
     if (experts.is_packed()) impl_->add_tiles(p.x, p.num_tokens, x.cols);
+    if (experts.is_bf16()) p.first_bf16_row = impl_->add_bf16_rows(p.x, p.num_tokens);
     impl_->products.push_back(p);
   }
   impl_->quantize_tiles(pool, x.cols);
+  impl_->round_bf16_rows(pool, x.cols);
   impl_->run(pool);
 }
 
@@ -136,7 +149,7 @@ void CpuMatmul::Impl::add_tiles(RowList x, int64_t num_tokens, int64_t cols) {
 
 void CpuMatmul::Impl::quantize_tiles(ThreadPool& pool, int64_t cols) {
   if (tile_rows.empty()) return;
-  size_t bytes = 64;
+  size_t bytes = 64 + ActTile::kSlackBytes;
   int64_t num_tokens = 0;
   for (const ActTile& tile : tiles) {
     bytes += ActTile::bytes(tile.num_tokens, tile.num_blocks);
@@ -162,13 +175,36 @@ void CpuMatmul::Impl::quantize_tiles(ThreadPool& pool, int64_t cols) {
   }
 }
 
+// Returns the first row's index.
+int64_t CpuMatmul::Impl::add_bf16_rows(RowList x, int64_t num_tokens) {
+  const auto first = static_cast<int64_t>(bf16_sources.size());
+  for (int64_t t = 0; t < num_tokens; ++t) bf16_sources.push_back(x.from(t));
+  return first;
+}
+
+void CpuMatmul::Impl::round_bf16_rows(ThreadPool& pool, int64_t cols) {
+  if (bf16_sources.empty()) return;
+  const int64_t stride = bf16_stride(cols);
+  const auto num_rows = static_cast<int64_t>(bf16_sources.size());
+  const auto elements = static_cast<size_t>((num_rows + kBf16SlackRows) * stride);
+  if (bf16_rows.size() < elements) bf16_rows.resize(elements);
+  constexpr int64_t kRowsPerTask = 16;
+  const auto round_some = [&](int64_t task, int32_t /*thread*/) {
+    for (int64_t i = task * kRowsPerTask; i < std::min(num_rows, (task + 1) * kRowsPerTask); ++i) {
+      round_row_to_bf16(bf16_sources[static_cast<size_t>(i)].at(0), cols, bf16_rows.data() + i * stride);
+    }
+  };
+  pool.run((num_rows + kRowsPerTask - 1) / kRowsPerTask, round_some);
+}
+
 void CpuMatmul::Impl::run(ThreadPool& pool) {
   QUERN_CHECK(static_cast<size_t>(pool.num_threads()) <= row_scratch.size());
   int64_t num_tasks = 0;
   for (Product& p : products) {
     const CpuWeight& w = *p.weight;
-    p.plan = w.is_packed() ? MatmulPlan::packed(w.rows, w.cols, p.num_tokens, w.panel_bytes(), pool.num_threads())
-                           : MatmulPlan::in_place(w.rows, w.cols, p.num_tokens, pool.num_threads());
+    const bool in_panels = w.is_packed() || w.is_bf16();
+    p.plan = in_panels ? MatmulPlan::packed(w.rows, w.cols, p.num_tokens, w.panel_bytes(), pool.num_threads())
+                       : MatmulPlan::in_place(w.rows, w.cols, p.num_tokens, pool.num_threads());
     num_tasks += p.plan.num_tasks();
     p.tasks_end = num_tasks;
   }
@@ -179,6 +215,8 @@ void CpuMatmul::Impl::run(ThreadPool& pool) {
     const MatmulPlan::Part part = p->plan.part(task - (p->tasks_end - p->plan.num_tasks()));
     if (p->weight->is_packed()) {
       run_packed(*p, part);
+    } else if (p->weight->is_bf16()) {
+      run_bf16(*p, part);
     } else {
       run_float(*p, part, thread);
     }
@@ -224,11 +262,25 @@ void CpuMatmul::Impl::run_packed(const Product& p, const MatmulPlan::Part& part)
   run.num_rows = part.row_end - part.row_begin;
   run.column = part.row_begin;
   run.bias = p.bias != nullptr ? p.bias + part.row_begin : nullptr;
-  for (int64_t t = part.token_begin; t < part.token_end; t += kTileTokens) {
-    run.x = &tiles[static_cast<size_t>(p.first_tile + t / kTileTokens)];
-    run.out = p.out.from(t);
-    panel_products(run);
-  }
+  run.tiles = &tiles[static_cast<size_t>(p.first_tile + part.token_begin / kTileTokens)];
+  run.num_tiles = (part.token_end - part.token_begin + kTileTokens - 1) / kTileTokens;
+  run.out = p.out.from(part.token_begin);
+  panel_products(run);
+}
+
+void CpuMatmul::Impl::run_bf16(const Product& p, const MatmulPlan::Part& part) {
+  const CpuWeight& weight = *p.weight;
+  Bf16Run run;
+  run.panels = weight.panel(p.plane, part.row_begin / kPanelRows);
+  run.panel_bytes = weight.panel_bytes();
+  run.num_rows = part.row_end - part.row_begin;
+  run.x_stride = bf16_stride(weight.cols);
+  run.x = bf16_rows.data() + (p.first_bf16_row + part.token_begin) * run.x_stride;
+  run.num_tokens = part.token_end - part.token_begin;
+  run.out = p.out.from(part.token_begin);
+  run.column = part.row_begin;
+  run.bias = p.bias != nullptr ? p.bias + part.row_begin : nullptr;
+  bf16_products(run);
 }
 
 }  // namespace quern

@@ -1,12 +1,13 @@
 // Weights and matrix products of the CPU device: packing, embedding rows, x · Wᵀ for plain and for expert matrices.
 //
-// Two ways to multiply, chosen when a weight is packed:
+// Three ways to multiply, chosen when a weight is packed:
 //  - in place: rows are read from the source bytes (F32, F16, BF16) or dequantised a tile at a time (all other types)
 //  and
 //    multiplied in float32. Always taken with Precision::kExact and for types without a packed form.
 //  - packed: quantised weights are interleaved once (pack.h), activations are quantised to int8 per block of 32,
 //  integer
 //    products are exact and float32 work remains per block only.
+//  - bfloat16: F16 and BF16 weights, where the machine has tiles for them (matmul_bf16.h).
 // Either way an output is one reduction whose order depends on the number of columns only.
 #pragma once
 

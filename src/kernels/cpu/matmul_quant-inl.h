@@ -17,6 +17,7 @@
 
 #include "kernels/cpu/dot-inl.h"
 #include "kernels/cpu/matmul_quant.h"
+#include "kernels/cpu/matmul_tiles-inl.h"
 #include "kernels/cpu/pack_layout.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -176,18 +177,20 @@ HWY_INLINE VBytes unpack_group(const uint8_t* HWY_RESTRICT low) {
   return v;
 }
 
-template <class K>
+// Codes less kTaken, modulo 256.
+template <class K, int32_t kTaken = 0>
 HWY_INLINE void unpack_codes(const uint8_t* HWY_RESTRICT low, uint8_t* HWY_RESTRICT codes) {
   const DBytes d;
+  const VBytes taken = hn::Set(d, static_cast<uint8_t>(kTaken));
   for (int64_t i = 0; i < 64; i += kByteLanes) {
-    hn::Store(unpack_group<K, 0>(low + i), d, codes + i);
-    hn::Store(unpack_group<K, 1>(low + i), d, codes + 64 + i);
-    hn::Store(unpack_group<K, 2>(low + i), d, codes + 128 + i);
-    hn::Store(unpack_group<K, 3>(low + i), d, codes + 192 + i);
-    hn::Store(unpack_group<K, 4>(low + i), d, codes + 256 + i);
-    hn::Store(unpack_group<K, 5>(low + i), d, codes + 320 + i);
-    hn::Store(unpack_group<K, 6>(low + i), d, codes + 384 + i);
-    hn::Store(unpack_group<K, 7>(low + i), d, codes + 448 + i);
+    hn::Store(hn::Sub(unpack_group<K, 0>(low + i), taken), d, codes + i);
+    hn::Store(hn::Sub(unpack_group<K, 1>(low + i), taken), d, codes + 64 + i);
+    hn::Store(hn::Sub(unpack_group<K, 2>(low + i), taken), d, codes + 128 + i);
+    hn::Store(hn::Sub(unpack_group<K, 3>(low + i), taken), d, codes + 192 + i);
+    hn::Store(hn::Sub(unpack_group<K, 4>(low + i), taken), d, codes + 256 + i);
+    hn::Store(hn::Sub(unpack_group<K, 5>(low + i), taken), d, codes + 320 + i);
+    hn::Store(hn::Sub(unpack_group<K, 6>(low + i), taken), d, codes + 384 + i);
+    hn::Store(hn::Sub(unpack_group<K, 7>(low + i), taken), d, codes + 448 + i);
   }
 }
 
@@ -217,9 +220,10 @@ HWY_INLINE VF ue4m3_floats(V32 e) {
   return hn::Mul(hn::BitCast(DF(), kept), hn::Set(DF(), 0x1p119f));  // moves the exponent's bias from 127 to 8
 }
 
-// Scales and minima of 16 rows for one block; products in the order of the formats' definitions.
+// Scales and minima [half][row] of 16 rows for one block; products in the order of the formats' definitions.
 template <class K>
-HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, PanelBlock& out) {
+HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, float* HWY_RESTRICT scales,
+                              float* HWY_RESTRICT mins) {
   constexpr PackedLayout kLayout = K::kLayout;
   const DF df;
   const D32 di;
@@ -246,8 +250,8 @@ HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, P
       } else if constexpr (kLayout.sub_scale == SubScale::kUE4M3) {
         scale = ue4m3_floats(load_bytes(sub));
       }
-      hn::Store(scale, df, out.scale[half] + i);
-      if constexpr (K::Product::kHasMin) hn::Store(min, df, out.min[half] + i);
+      hn::Store(scale, df, scales + kPanelRows * half + i);
+      if constexpr (K::Product::kHasMin) hn::Store(min, df, mins + kPanelRows * half + i);
     }
   }
 }
@@ -375,7 +379,7 @@ HWY_NOINLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int6
 }
 
 inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows, const float* acc, int64_t acc_stride) {
-  for (int64_t t = 0; t < run.x->num_tokens; ++t) {
+  for (int64_t t = 0; t < run.tiles->num_tokens; ++t) {
     const float* sums = acc + t * acc_stride;
     float* out = run.out.at(t) + run.column + first_row;
     if (run.bias != nullptr) {
@@ -386,22 +390,31 @@ inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows,
   }
 }
 
+// Where block b's record and the block itself begin in a panel.
+struct BlockOffsets {
+  size_t record;
+  size_t block;
+};
+constexpr BlockOffsets offsets_of(const PackedLayout& layout, int64_t b) {
+  const size_t record = static_cast<size_t>(b / layout.record_blocks) * layout.record_bytes();
+  const size_t in_record = static_cast<size_t>(b % layout.record_blocks) * layout.block_bytes();
+  return {record, record + layout.header_bytes() + in_record};
+}
+
 template <class K, int kPanels>
 HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
   constexpr PackedLayout kLayout = K::kLayout;
   constexpr int64_t kStride = kPanels * kPanelRows;
-  const ActTile& x = *run.x;
+  const ActTile& x = *run.tiles;
   alignas(64) float acc[kTileTokens * kStride];
   std::memset(acc, 0, static_cast<size_t>(x.num_tokens * kStride) * sizeof(float));
   PanelBlock blocks[kPanels];
   const std::byte* panel = run.panels + static_cast<size_t>(first_panel) * run.panel_bytes;
   for (int64_t b = 0; b < x.num_blocks; ++b) {
-    const size_t record_offset = static_cast<size_t>(b / kLayout.record_blocks) * kLayout.record_bytes();
-    const size_t block_offset =
-        record_offset + kLayout.header_bytes() + static_cast<size_t>(b % kLayout.record_blocks) * kLayout.block_bytes();
+    const auto [record_offset, block_offset] = offsets_of(kLayout, b);
     for (int i = 0; i < kPanels; ++i) {
       const std::byte* base = panel + static_cast<size_t>(i) * run.panel_bytes;
-      unpack_scales<K>(base + record_offset, base + block_offset, blocks[i]);
+      unpack_scales<K>(base + record_offset, base + block_offset, blocks[i].scale[0], blocks[i].min[0]);
       unpack_codes<K>(reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset()), blocks[i].codes);
     }
     if (x.num_tokens == 1) {
@@ -414,13 +427,49 @@ HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
   store_rows(run, first_row, HWY_MIN(kStride, run.num_rows - first_row), acc, kStride);
 }
 
+#if HWY_TARGET == HWY_AVX3_DL && HWY_ARCH_X86_64
+template <class K>
+HWY_NOINLINE void unpack_panel(const std::byte* panel, int64_t num_blocks, const TilePanel& out) {
+  constexpr int64_t kScales = K::Product::kHalves * kPanelRows;
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    const auto [record_offset, block_offset] = offsets_of(K::kLayout, b);
+    unpack_scales<K>(panel + record_offset, panel + block_offset, out.scale + b * kScales, out.min + b * kScales);
+    unpack_codes<K, K::Product::kZero>(
+        reinterpret_cast<const uint8_t*>(panel + block_offset + K::kLayout.codes_offset()),
+        reinterpret_cast<uint8_t*>(out.codes + b * 64 * kGroups));
+  }
+}
+
+template <class K>
+HWY_INLINE bool run_with_tiles(const PanelRun& run) {
+  // Fewer tokens than this leave most of a tile empty.
+  constexpr int64_t kTokensMin = 4;
+  if (run.tiles->num_tokens < kTokensMin || !cpu::use_tiles()) return false;
+  run_tiles<K::Product::kHalves, K::Product::kHasMin>(run, [&](int64_t panel, const TilePanel& out) {
+    unpack_panel<K>(run.panels + static_cast<size_t>(panel) * run.panel_bytes, run.tiles->num_blocks, out);
+  });
+  return true;
+}
+#else
+template <class K>
+HWY_INLINE bool run_with_tiles(const PanelRun&) {
+  return false;
+}
+#endif
+
 template <DType kDType>
 void run_panels(const PanelRun& run) {
   using K = WeightKind<kDType>;
+  if (run_with_tiles<K>(run)) return;
   const int64_t num_panels = (run.num_rows + kPanelRows - 1) / kPanelRows;
-  int64_t panel = 0;
-  for (; panel + kPanelGroup <= num_panels; panel += kPanelGroup) run_group<K, kPanelGroup>(run, panel);
-  for (; panel < num_panels; ++panel) run_group<K, 1>(run, panel);
+  PanelRun one = run;
+  for (int64_t i = 0; i < run.num_tiles; ++i) {
+    one.tiles = run.tiles + i;
+    one.out = run.out.from(i * kTileTokens);
+    int64_t panel = 0;
+    for (; panel + kPanelGroup <= num_panels; panel += kPanelGroup) run_group<K, kPanelGroup>(one, panel);
+    for (; panel < num_panels; ++panel) run_group<K, 1>(one, panel);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/cpu/matmul_bf16.h"
 #include "kernels/cpu/matmul_test_weights.h"
 #include "kernels/cpu/pack_layout.h"
+#include "kernels/cpu/tiles.h"
 #include "tensor/dequantize.h"
 
 // clang-format off: Highway counts the targets that are chosen before it is seen
@@ -100,7 +102,11 @@ void check_products(DType dtype, Precision precision, int64_t rows, int64_t cols
   std::vector<float> x = random_floats(tokens * cols, rng);
   const std::vector<float> bias = random_floats(rows, rng);
   const std::vector<float> out = multiply(*weight, x, bias.data(), 1);
-  const std::vector<float> w = source.floats();
+  std::vector<float> w = source.floats();
+  if (precision == Precision::kFast && packs_to_bf16(dtype)) {
+    for (float& value : w) value = bf16_to_f32(f32_to_bf16(value));
+    for (float& value : x) value = bf16_to_f32(f32_to_bf16(value));
+  }
   const bool packed = precision == Precision::kFast && packed_layout(dtype).record_blocks > 0;
   const std::vector<double> codes = packed ? quantized_activations(x) : std::vector<double>();
   for (int64_t t = 0; t < tokens; ++t) {
@@ -119,7 +125,10 @@ void check_products(DType dtype, Precision precision, int64_t rows, int64_t cols
 // Every test runs once on each instruction set that this machine and this build have.
 class MatmulTest : public testing::TestWithParam<int64_t> {
  protected:
-  void SetUp() override { choose(GetParam()); }
+  void SetUp() override {
+    cpu::set_use_tiles(true);
+    choose(GetParam());
+  }
   void TearDown() override { choose(0); }
 
  private:
@@ -213,6 +222,39 @@ TEST_P(MatmulTest, RowsAreTheSameAloneInABatchAndOnAnyThread) {
   }
 }
 
+TEST_P(MatmulTest, MatrixTilesChangeNoBit) {
+  if (!cpu::has_tiles()) GTEST_SKIP() << "no matrix tiles on this machine";
+  std::mt19937 rng(14);
+  for (DType dtype : matrix_types()) {
+    if (packed_layout(dtype).record_blocks == 0) continue;
+    for (int64_t tokens : {4, 7, 13, 16, 33, 70}) {
+      const TestWeight source = random_weight(dtype, 53, 768, rng);
+      const auto weight = pack(source, 1, Precision::kFast);
+      std::vector<float> x = random_floats(tokens * 768, rng);
+      const std::vector<float> bias = random_floats(53, rng);
+      const std::vector<float> with = multiply(*weight, x, bias.data(), 2);
+      cpu::set_use_tiles(false);
+      const std::vector<float> without = multiply(*weight, x, bias.data(), 2);
+      cpu::set_use_tiles(true);
+      ASSERT_EQ(with, without) << dtype_info(dtype).name << ", " << tokens << " tokens";
+    }
+  }
+}
+
+TEST(Bf16, RoundsToNearestEven) {
+  const std::vector<float> values = {0.0f,      -0.0f,     1.0f,          1.00390625f,     1.01171875f, 3.4e38f,
+                                     -1.5e-40f, INFINITY,  -INFINITY,     0x1.fffffep127f, 0.1f,        -12345.678f,
+                                     0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -1e-30f,         7.0f,        0x1.fefffep5f};
+  std::vector<uint16_t> rounded(static_cast<size_t>(bf16_stride(static_cast<int64_t>(values.size()))), 0xffff);
+  round_row_to_bf16(values.data(), static_cast<int64_t>(values.size()), rounded.data());
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    EXPECT_EQ(rounded[i], i < values.size() ? f32_to_bf16(values[i]) : 0) << i;
+  }
+  const float nan = std::nanf("");
+  round_row_to_bf16(&nan, 1, rounded.data());
+  EXPECT_TRUE(std::isnan(bf16_to_f32(rounded[0])));
+}
+
 TEST_P(MatmulTest, SeveralTargetsAreTheSameAsOne) {
   std::mt19937 rng(10);
   constexpr int64_t kCols = 256;
@@ -298,7 +340,7 @@ TEST_P(MatmulTest, NothingToDo) {
 TEST_P(MatmulTest, NanStaysInItsRow) {
   std::mt19937 rng(13);
   constexpr int64_t kCols = 256;
-  for (DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kQ4K, DType::kQ6K, DType::kF32}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kQ4K, DType::kQ6K, DType::kF32, DType::kBF16}) {
     const TestWeight source = random_weight(dtype, 40, kCols, rng);
     const auto weight = pack(source, 1, Precision::kFast);
     std::vector<float> x = random_floats(6 * kCols, rng);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cpu/matmul_bf16.h"
 #include "kernels/cpu/pack_rows.h"
 
 namespace quern {
@@ -85,9 +86,10 @@ Result<std::unique_ptr<CpuWeight>> CpuWeight::create(std::span<const WeightRows>
 }
 
 Status CpuWeight::pack(ThreadPool* pool) {
-  if (packed_layout(dtype).record_blocks == 0) return {};
+  is_bf16_ = packs_to_bf16(dtype);
+  if (!is_bf16_ && packed_layout(dtype).record_blocks == 0) return {};
   panels_per_plane_ = (rows + kPanelRows - 1) / kPanelRows;
-  panel_bytes_ = quern::panel_bytes(dtype, cols);
+  panel_bytes_ = is_bf16_ ? bf16_panel_bytes(cols) : quern::panel_bytes(dtype, cols);
   const int64_t num_panels = planes * panels_per_plane_;
   QUERN_TRY(panels_.allocate(static_cast<size_t>(num_panels) * panel_bytes_));
   device_bytes = panels_.size();
@@ -101,7 +103,12 @@ Status CpuWeight::pack(ThreadPool* pool) {
       const int64_t count = std::min(kPanelRows, rows - first);
       const std::byte* sources[kPanelRows];
       for (int64_t r = 0; r < count; ++r) sources[r] = source_row(plane * rows + first + r);
-      pack_panel(dtype, sources, count, cols, panels_.data() + static_cast<size_t>(i) * panel_bytes_);
+      std::byte* panel = panels_.data() + static_cast<size_t>(i) * panel_bytes_;
+      if (is_bf16_) {
+        pack_bf16_panel(dtype, sources, count, cols, panel);
+      } else {
+        pack_panel(dtype, sources, count, cols, panel);
+      }
     }
   };
   const int64_t num_tasks = (num_panels + kPanelsPerTask - 1) / kPanelsPerTask;

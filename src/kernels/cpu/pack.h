@@ -35,14 +35,17 @@ class CpuWeight final : public Weight {
   // Keeps pointers to the source rows, copies nothing. Errors: kInvalidArgument.
   static Result<std::unique_ptr<CpuWeight>> create(std::span<const WeightRows> parts, int64_t planes);
 
-  // Packs all rows into panels; the source is not read any more. Does nothing for a type without a packed form. Runs on
-  // `pool` where it is not null. Errors: kResourceExhausted.
+  // Packs all rows into panels. The source of quantised types is not read any more, that of float types for single rows
+  // only. Does nothing for a type without a packed form. Runs on `pool` where it is not null. Errors:
+  // kResourceExhausted.
   Status pack(ThreadPool* pool);
 
   // Source bytes of row `index`; rows of all planes are counted through: plane * rows + row.
   const std::byte* source_row(int64_t index) const;
 
-  bool is_packed() const { return panels_.data() != nullptr; }
+  // As panels of quantised blocks (pack_layout.h), or of bfloat16 (matmul_bf16.h); else in place.
+  bool is_packed() const { return panels_.data() != nullptr && !is_bf16_; }
+  bool is_bf16() const { return is_bf16_; }
   // Panels of one plane lie one after the other; each plane starts a panel of its own.
   const std::byte* panel(int64_t plane, int64_t panel_idx) const {
     return panels_.data() + static_cast<size_t>(plane * panels_per_plane_ + panel_idx) * panel_bytes_;
@@ -57,6 +60,7 @@ class CpuWeight final : public Weight {
   std::vector<Part> parts_;  // by row_begin
   size_t source_row_bytes_ = 0;
   PageMemory panels_;
+  bool is_bf16_ = false;
   size_t panel_bytes_ = 0;
   int64_t panels_per_plane_ = 0;
 };

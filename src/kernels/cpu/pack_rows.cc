@@ -10,19 +10,56 @@
 namespace quern {
 namespace {
 
-// Adds the `bits` bits from `from_bit` on of one row's 32 codes to a plane that was zero there. Four codes at a time:
-// no code leaves its byte.
-void put_codes(const uint8_t* codes, int from_bit, int32_t bits, int64_t row, std::byte* plane) {
-  const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+uint32_t load_word(const void* p) {
+  uint32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+
+// Writes the kBits bits from `from_bit` on of one row's 32 codes. Four codes at a time: no code leaves its byte.
+template <int32_t kBits>
+void put_plane(const uint8_t* codes, int from_bit, int64_t row, std::byte* plane) {
+  constexpr uint32_t kMask = ((1u << kBits) - 1) * 0x01010101u;
+  uint32_t words[kBits] = {};
   for (int64_t g = 0; g < kGroups; ++g) {
-    std::byte* at = plane + 64 * plane_run(bits, g) + 4 * row;
-    uint32_t four;
-    uint32_t word;
-    std::memcpy(&four, codes + 4 * g, 4);
-    std::memcpy(&word, at, 4);
-    word |= (four >> from_bit & mask) << plane_shift(bits, g);
-    std::memcpy(at, &word, 4);
+    words[plane_run(kBits, g)] |= (load_word(codes + 4 * g) >> from_bit & kMask) << plane_shift(kBits, g);
   }
+  for (int64_t run = 0; run < kBits; ++run) std::memcpy(plane + 64 * run + 4 * row, &words[run], 4);
+}
+
+void put_codes(const uint8_t* codes, int from_bit, int32_t bits, int64_t row, std::byte* plane) {
+  switch (bits) {
+    case 1: return put_plane<1>(codes, from_bit, row, plane);
+    case 2: return put_plane<2>(codes, from_bit, row, plane);
+    case 4: return put_plane<4>(codes, from_bit, row, plane);
+    default: QUERN_DCHECK(bits == 8); return put_plane<8>(codes, from_bit, row, plane);
+  }
+}
+
+// Types whose source blocks already hold groups of four codes as a panel does: only the rows are interleaved.
+struct WordSource {
+  int32_t scales = 0;  // bytes of d and dmin at the block's begin, two each; 0: one byte, the sub-scale
+  int32_t codes = 0;   // offset of the codes; 0: not such a type
+};
+
+constexpr WordSource word_source(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0:
+    case DType::kIQ4NL:
+    case DType::kQ8_0: return {2, 2};
+    case DType::kQ4_1: return {4, 4};
+    case DType::kMXFP4: return {0, 1};
+    default: return {};
+  }
+}
+
+void copy_record(const PackedLayout& layout, const WordSource& words, const std::byte* source, int64_t row,
+                 std::byte* record) {
+  std::byte* block = record + layout.header_bytes();
+  if (words.scales == 0) block[row] = source[0];
+  for (int32_t i = 0; i < words.scales; i += 2) std::memcpy(record + kPanelRows * i + 2 * row, source + i, 2);
+  std::byte* low = block + layout.codes_offset() + 4 * row;
+  for (int32_t run = 0; run < layout.low_bits; ++run) std::memcpy(low + 64 * run, source + words.codes + 4 * run, 4);
 }
 
 void add_codes(const std::byte* plane, int to_bit, int32_t bits, int64_t row, uint8_t* codes) {
@@ -118,12 +155,19 @@ void pack_panel(DType dtype, const std::byte* const* rows, int64_t num_rows, int
   const int64_t record_cols = kBlockCols * layout.record_blocks;
   const size_t source_bytes = *dtype_bytes(dtype, static_cast<uint64_t>(record_cols));
   QUERN_CHECK(layout.record_blocks > 0 && cols % record_cols == 0 && num_rows <= kPanelRows);
-  std::memset(panel, 0, panel_bytes(dtype, cols));
+  if (num_rows < kPanelRows) std::memset(panel, 0, panel_bytes(dtype, cols));
+  const WordSource words = word_source(dtype);
   SourceRecord source;
   for (int64_t i = 0; i < cols / record_cols; ++i) {
+    std::byte* record = panel + static_cast<size_t>(i) * layout.record_bytes();
     for (int64_t row = 0; row < num_rows; ++row) {
-      read_source_record(dtype, rows[row] + static_cast<size_t>(i) * source_bytes, source);
-      put_record(layout, source, row, panel + static_cast<size_t>(i) * layout.record_bytes());
+      const std::byte* bytes = rows[row] + static_cast<size_t>(i) * source_bytes;
+      if (words.codes > 0) {
+        copy_record(layout, words, bytes, row, record);
+        continue;
+      }
+      read_source_record(dtype, bytes, source);
+      put_record(layout, source, row, record);
     }
   }
 }

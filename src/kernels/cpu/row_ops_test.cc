@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "kernels/cpu/isa.h"
@@ -271,7 +272,7 @@ TEST(CpuDevice, RefusesWhatItCannotDo) {
   options.isa = "mmx";
   EXPECT_EQ(make_cpu_device(options).error().code, ErrorCode::kInvalidArgument);
   const std::vector<std::string> present = cpu::available_isas();
-  for (const char* isa : {"avx512", "avx2", "sse4", "neon", "scalar"}) {
+  for (const char* isa : {"amx", "avx512", "avx2", "sse4", "neon", "scalar"}) {
     options.isa = isa;
     if (std::ranges::find(present, isa) == present.end()) {
       EXPECT_EQ(make_cpu_device(options).error().code, ErrorCode::kUnsupported) << isa;
@@ -282,6 +283,26 @@ TEST(CpuDevice, RefusesWhatItCannotDo) {
   options.isa = "";
   options.num_threads = -1;
   EXPECT_EQ(make_cpu_device(options).error().code, ErrorCode::kInvalidArgument);
+}
+
+// A device with matrix tiles is the one with AVX-512 and faster products: no bit of any operation differs.
+TEST(CpuDevice, TilesComeOnTopOfAvx512) {
+  const std::vector<std::string> present = cpu::available_isas();
+  if (std::ranges::find(present, "amx") == present.end()) GTEST_SKIP() << "no matrix tiles on this machine";
+  std::vector<std::vector<float>> results;
+  for (const char* isa : {"avx512", "amx"}) {
+    CpuDeviceOptions options;
+    options.isa = isa;
+    const auto device = make_cpu_device(options).value();
+    std::vector<float> x(1000), out(1000);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i));
+    const Mat row = {x.data(), 1, 1000, 1000};
+    device->rms_norm(row, {}, {out.data(), 1, 1000, 1000});
+    results.push_back(out);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  CpuDeviceOptions best;
+  EXPECT_TRUE(make_cpu_device(best).value()->name().starts_with("cpu (amx"));
 }
 
 }  // namespace
