@@ -1,7 +1,7 @@
 // Speed of matrix products: GMAC/s and GB/s of weights per type, shape, tokens and threads, beside the machine's peaks.
 //
 //   matmul_bench [--types Q4_0,Q4_1] [--shapes 2048x2048,576x1536] [--tokens 1,8,512] [--threads 1,2] [--ms 150]
-//   [--clock wall|cpu]
+//   [--clock wall|cpu] [--isa avx512]
 //
 // A shape is ROWSxCOLS of the weight. Few tokens walk through copies of the weight that no cache holds, as a model's
 // layers are walked through. Each number is the best sample within --ms, so a neighbour's bursts do not count; on a
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/cpu/dot_peak.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul.h"
 #include "tensor/dequantize.h"
 
@@ -38,6 +39,7 @@ struct Options {
   std::vector<int64_t> threads = {1, 2};
   double ms = 150;
   clockid_t clock = CLOCK_MONOTONIC;
+  std::string isa;
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -69,6 +71,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.ms = static_cast<double>(numbers[0]);
     } else if (name == "--clock" && (values[0] == "cpu" || values[0] == "wall")) {
       options.clock = values[0] == "cpu" ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+    } else if (name == "--isa") {
+      options.isa = values[0];
     } else if (name == "--shapes") {
       options.shapes.clear();
       for (const std::string& value : values) {
@@ -154,11 +158,12 @@ double best_seconds(const Subject& subject, ThreadPool& pool, CpuMatmul& cpu, in
 }
 
 int run(const Options& options) {
+  if (!cpu::select_isa(options.isa)) return 2;
   for (int64_t threads : options.threads) {
     ThreadPool pool(static_cast<int32_t>(threads));
     const CpuPeaks peaks = measure_cpu_peaks(pool);
-    fmt::print("peak, {} threads: read {:.1f} GB/s, int8 {:.0f} GMAC/s, f32 {:.0f} GMAC/s\n", threads,
-               peaks.read_gbytes, peaks.int8_gmacs, peaks.f32_gmacs);
+    fmt::print("peak, {} threads: read {:.1f} GB/s; GMAC/s: int8 {:.0f}, int8 tiles {:.0f}, bf16 {:.0f}, f32 {:.0f}\n",
+               threads, peaks.read_gbytes, peaks.int8_gmacs, peaks.int8_tile_gmacs, peaks.bf16_gmacs, peaks.f32_gmacs);
   }
   fmt::print("{:8} {:>6} {:>6} {:>6} {:>7} {:>10} {:>8} {:>8}\n", "type", "rows", "cols", "tokens", "threads", "us",
              "GMAC/s", "GB/s");

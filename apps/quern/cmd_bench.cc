@@ -103,6 +103,8 @@ Json to_json(const Report& report) {
   if (const auto& peaks = report.peaks) {
     json["roofline"] = {{"read_gbps", rounded(peaks->read_gbytes)},
                         {"int8_gmacs", rounded(peaks->int8_gmacs)},
+                        {"int8_tile_gmacs", rounded(peaks->int8_tile_gmacs)},
+                        {"bf16_gmacs", rounded(peaks->bf16_gmacs)},
                         {"f32_gmacs", rounded(peaks->f32_gmacs)}};
   }
   return json;
@@ -120,8 +122,9 @@ void print_table(const Report& report) {
                 result.gbytes_per_second, result.gmacs_per_second);
   }
   if (const auto& peaks = report.peaks) {
-    std::printf("this machine at most: read %.1f GB/s, int8 %.0f GMAC/s, float32 %.0f GMAC/s\n", peaks->read_gbytes,
-                peaks->int8_gmacs, peaks->f32_gmacs);
+    std::printf(
+        "this machine at most: read %.1f GB/s; GMAC/s: int8 %.0f, int8 tiles %.0f, bfloat16 %.0f, float32 %.0f\n",
+        peaks->read_gbytes, peaks->int8_gmacs, peaks->int8_tile_gmacs, peaks->bf16_gmacs, peaks->f32_gmacs);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/tiles.h"
 
 // clang-format off: the choice of targets comes first, then the loop over them
 #include "kernels/cpu/dot_targets.h"
@@ -69,6 +70,24 @@ HWY_NOINLINE int64_t float_work(int64_t rounds) {
   return rounds * kChains * static_cast<int64_t>(HWY_LANES(float));
 }
 
+// 0 multiply-adds on targets without the instruction.
+HWY_NOINLINE int64_t bf16_work(int64_t rounds) {
+#if HWY_TARGET == HWY_AVX3_DL
+  const hn::ScalableTag<float> d;
+  hn::Vec<decltype(d)> sums[kChains];
+  for (auto& sum : sums) sum = hn::Zero(d);
+  const auto x = hn::Zero(d);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 10
+    for (auto& sum : sums) asm volatile("vdpbf16ps %1, %1, %0" : "+v"(sum.raw) : "v"(x.raw));
+  }
+  for (auto& sum : sums) QUERN_OPAQUE(sum);
+  return rounds * kChains * 2 * static_cast<int64_t>(HWY_LANES(float));
+#else
+  return rounds * 0;
+#endif
+}
+
 HWY_NOINLINE int64_t read_work(const std::byte* data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> d;
   constexpr int64_t kStep = HWY_LANES(uint8_t);
@@ -94,7 +113,40 @@ namespace {
 
 HWY_EXPORT(integer_work);
 HWY_EXPORT(float_work);
+HWY_EXPORT(bf16_work);
 HWY_EXPORT(read_work);
+
+#if defined(__x86_64__)
+constexpr int64_t kTileMacs = int64_t{16} * 16 * 4;  // per byte group of four k, times k / 4
+
+int64_t int8_tile_work(int64_t rounds) {
+  cpu::TileShapes shapes;
+  shapes.set(16, 64);
+  cpu::tile_zero<4>();
+  cpu::tile_zero<6>();
+  for (int64_t i = 0; i < rounds; ++i) {
+    cpu::tile_dot<0, 4, 6>();
+    cpu::tile_dot<1, 4, 6>();
+    cpu::tile_dot<2, 4, 6>();
+    cpu::tile_dot<3, 4, 6>();
+  }
+  return rounds * 4 * kTileMacs * 16;
+}
+
+int64_t bf16_tile_work(int64_t rounds) {
+  cpu::TileShapes shapes;
+  shapes.set(16, 64);
+  cpu::tile_zero<4>();
+  cpu::tile_zero<6>();
+  for (int64_t i = 0; i < rounds; ++i) {
+    cpu::tile_dot_bf16<0, 4, 6>();
+    cpu::tile_dot_bf16<1, 4, 6>();
+    cpu::tile_dot_bf16<2, 4, 6>();
+    cpu::tile_dot_bf16<3, 4, 6>();
+  }
+  return rounds * 4 * kTileMacs * 8;
+}
+#endif
 
 // Best rate of `samples` runs, in 10^9 units per second; work(thread) returns the units it did.
 template <class Work>
@@ -119,6 +171,17 @@ CpuPeaks measure_cpu_peaks(ThreadPool& pool) {
   constexpr int64_t kRounds = 50'000;
   peaks.int8_gmacs = best_rate(pool, 300, [](int64_t) { return HWY_DYNAMIC_DISPATCH(integer_work)(kRounds); });
   peaks.f32_gmacs = best_rate(pool, 300, [](int64_t) { return HWY_DYNAMIC_DISPATCH(float_work)(kRounds); });
+#if defined(__x86_64__)
+  constexpr int64_t kTileRounds = 10'000;
+  if (cpu::has_tiles())
+    peaks.int8_tile_gmacs = best_rate(pool, 200, [](int64_t) { return int8_tile_work(kTileRounds); });
+  if (cpu::has_bf16_tiles())
+    peaks.bf16_gmacs = best_rate(pool, 200, [](int64_t) { return bf16_tile_work(kTileRounds); });
+  if (cpu::has_bf16_vectors()) {
+    const auto work = [](int64_t) { return HWY_DYNAMIC_DISPATCH(bf16_work)(kRounds); };
+    peaks.bf16_gmacs = std::max(peaks.bf16_gmacs, best_rate(pool, 100, work));
+  }
+#endif
   constexpr int64_t kReadBytes = int64_t{256} << 20;
   PageMemory memory;
   if (memory.allocate(static_cast<size_t>(kReadBytes)).has_value()) {
