@@ -13,18 +13,10 @@ namespace {
 
 constexpr EncodeOptions kTextOptions = {.add_special = true, .parse_special = false};
 
-double cosine(std::span<const float> a, std::span<const float> b) {
-  double dot = 0.0, squares_a = 0.0, squares_b = 0.0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    dot += static_cast<double>(a[i]) * b[i];
-    squares_a += static_cast<double>(a[i]) * a[i];
-    squares_b += static_cast<double>(b[i]) * b[i];
-  }
-  return squares_a == 0.0 || squares_b == 0.0 ? 0.0 : dot / std::sqrt(squares_a * squares_b);
-}
-
-float sigmoid(float logit) {
-  return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(logit))));
+int64_t tokens_of(std::span<const Encoding> encodings) {
+  int64_t tokens = 0;
+  for (const Encoding& encoding : encodings) tokens += std::ssize(encoding.ids);
+  return tokens;
 }
 
 // The least of the model's positions and what the folder's files say.
@@ -43,13 +35,21 @@ int32_t tokens_max_of(const ModelSource& source, const ModelConfig& config) {
   return static_cast<int32_t>(limit);
 }
 
-int64_t tokens_of(std::span<const Encoding> encodings) {
-  int64_t tokens = 0;
-  for (const Encoding& encoding : encodings) tokens += std::ssize(encoding.ids);
-  return tokens;
+}  // namespace
+
+double cosine_similarity(std::span<const float> a, std::span<const float> b) {
+  double dot = 0.0, squares_a = 0.0, squares_b = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    dot += static_cast<double>(a[i]) * b[i];
+    squares_a += static_cast<double>(a[i]) * a[i];
+    squares_b += static_cast<double>(b[i]) * b[i];
+  }
+  return squares_a == 0.0 || squares_b == 0.0 ? 0.0 : dot / std::sqrt(squares_a * squares_b);
 }
 
-}  // namespace
+float sigmoid(float logit) {
+  return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(logit))));
+}
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source) {
   if (source.gguf) return Tokenizer::from_gguf(source.gguf->metadata());
@@ -88,11 +88,15 @@ Result<std::unique_ptr<EncoderService>> EncoderService::open(const std::filesyst
   return create(std::move(source), options);
 }
 
-Result<std::vector<EncoderModel::Output>> EncoderService::forward(std::span<const Encoding> encodings) {
-  std::vector<EncoderInput> inputs;
-  for (const Encoding& encoding : encodings) inputs.push_back({encoding.ids, encoding.type_ids});
+Result<std::vector<EncoderModel::Output>> EncoderService::forward(std::span<const EncoderInput> inputs) {
   const std::lock_guard lock(mutex_);
   return model_->forward(inputs, false);
+}
+
+Result<std::vector<EncoderModel::Output>> EncoderService::forward_encodings(std::span<const Encoding> encodings) {
+  std::vector<EncoderInput> inputs;
+  for (const Encoding& encoding : encodings) inputs.push_back({encoding.ids, encoding.type_ids});
+  return forward(inputs);
 }
 
 Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
@@ -108,7 +112,7 @@ Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
     std::ranges::fill(encoding.type_ids, 0);  // one text: no second segment
     encodings.push_back(std::move(encoding));
   }
-  QUERN_ASSIGN(auto outputs, forward(encodings));
+  QUERN_ASSIGN(auto outputs, forward_encodings(encodings));
   Embeddings result{.prompt_tokens = tokens_of(encodings)};
   for (EncoderModel::Output& output : outputs) result.vectors.push_back(std::move(output.embedding));
   return result;
@@ -121,7 +125,7 @@ Result<RelevanceScores> EncoderService::rerank(const std::string& query, std::sp
   QUERN_ASSIGN(const Embeddings embeddings, embed(texts));
   RelevanceScores result{.prompt_tokens = embeddings.prompt_tokens};
   for (size_t i = 1; i < embeddings.vectors.size(); ++i) {
-    result.scores.push_back(static_cast<float>(cosine(embeddings.vectors[0], embeddings.vectors[i])));
+    result.scores.push_back(static_cast<float>(cosine_similarity(embeddings.vectors[0], embeddings.vectors[i])));
   }
   return result;
 }
@@ -135,7 +139,7 @@ Result<RelevanceScores> EncoderService::classify_pairs(const std::string& query,
                                                             truncate_ ? std::optional(tokens_max_) : std::nullopt));
     encodings.push_back(std::move(encoding));
   }
-  QUERN_ASSIGN(const auto outputs, forward(encodings));
+  QUERN_ASSIGN(const auto outputs, forward_encodings(encodings));
   RelevanceScores result{.prompt_tokens = tokens_of(encodings)};
   for (const EncoderModel::Output& output : outputs) {
     if (output.scores.size() != 1) {

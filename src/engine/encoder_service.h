@@ -53,13 +53,15 @@ class EncoderService {
   Result<Embeddings> embed(std::span<const std::string> texts);
   // A classifier with one label: sigmoid(logit) of the pair. Others: cosine of the two embeddings.
   Result<RelevanceScores> rerank(const std::string& query, std::span<const std::string> documents);
+  // Several inputs as they are; checked by the model. Used by EncoderQueue.
+  Result<std::vector<EncoderModel::Output>> forward(std::span<const EncoderInput> inputs);
   // One sequence of ids as they are, for `quern logits`.
   Result<EncoderModel::Output> run(const EncoderInput& input, bool keep_hidden, const HiddenTap* tap = nullptr);
 
  private:
   EncoderService() = default;
   Result<RelevanceScores> classify_pairs(const std::string& query, std::span<const std::string> documents);
-  Result<std::vector<EncoderModel::Output>> forward(std::span<const Encoding> encodings);
+  Result<std::vector<EncoderModel::Output>> forward_encodings(std::span<const Encoding> encodings);
 
   std::unique_ptr<ModelSource> source_;   // first: weights may be read in place, so it goes last
   std::unique_ptr<Tokenizer> tokenizer_;  // null: a folder without one; run() needs none
@@ -82,6 +84,10 @@ class Reranker {
 
 // tokenizer.json of the folder or the GGUF's own; kNotFound when there is none.
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source);
+
+// Cosine of two vectors, 0 when one of them is zero; a logit as a probability.
+double cosine_similarity(std::span<const float> a, std::span<const float> b);
+float sigmoid(float logit);
 
 // Indices of the scores, best first; equal ones in order.
 std::vector<size_t> ranking(std::span<const float> scores);

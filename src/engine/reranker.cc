@@ -1,7 +1,7 @@
 #include "base/status.h"
+#include "engine/encoder_queue.h"
 #include "engine/encoder_service.h"
 #include "engine/yes_no_reranker.h"
-#include "models/encoders/encoder_config.h"
 
 namespace quern {
 namespace {
@@ -17,17 +17,10 @@ class ServiceReranker final : public Reranker {
   std::unique_ptr<EncoderService> service_;
 };
 
-// A causal language model whose files speak of pooling is an embedding model.
-bool speaks_of_pooling(const ModelSource& source) {
-  if (source.folder) return source.folder->modules.is_array() || source.folder->pooling.is_object();
-  const auto architecture = source.gguf->metadata().get_string("general.architecture");
-  return architecture && source.gguf->metadata().find(*architecture + ".pooling_type") != nullptr;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Reranker>> Reranker::create(std::unique_ptr<ModelSource> source, const EncoderOptions& options) {
-  if (is_encoder_source(*source) || speaks_of_pooling(*source)) {
+  if (is_encoding_source(*source)) {
     QUERN_ASSIGN(auto service, EncoderService::create(std::move(source), options));
     return std::make_unique<ServiceReranker>(std::move(service));
   }
