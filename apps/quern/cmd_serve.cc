@@ -1,9 +1,7 @@
 // quern serve: loads models and answers HTTP until SIGINT or SIGTERM.
 #include <signal.h>
 
-#include <chrono>
-#include <cstdio>
-#include <fstream>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -11,6 +9,7 @@
 #include "command.h"
 #include "model_arg.h"
 #include "platform/home.h"
+#include "serve_models.h"
 #include "server/app.h"
 #include "server/http/server.h"
 
@@ -18,80 +17,154 @@ namespace quern::cli {
 namespace {
 
 struct ServeOptions {
-  std::vector<std::string> models;
+  ServeModelsOptions models;
   std::vector<std::string> more_models;  // --model
-  std::string served_name;
   std::string api_key_file;
+  std::vector<std::string> cors_origins;
+  std::string root_path;
+  std::string store_path;
+  std::string metrics_prefix = "vllm:";
+  std::string log_format = "text";
+  std::string log_level = "info";
   http::ServerOptions http;
-  EngineOptions engine;
 };
 
-// One key a line; blank lines and lines that begin with # do not count.
-Result<std::vector<std::string>> read_keys(const ServeOptions& options) {
-  std::vector<std::string> keys;
-  if (const auto key = environment("QUERN_API_KEY")) keys.push_back(*key);
-  if (options.api_key_file.empty()) return keys;
-  std::ifstream file(options.api_key_file);
-  if (!file) return invalid_argument(fmt::format("--api-key-file {}: cannot read", options.api_key_file));
-  std::string line;
-  while (std::getline(file, line)) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty() && line.front() != '#') keys.push_back(line);
+Result<KeySet> read_keys(const ServeOptions& options) {
+  KeySet keys;
+  if (const auto key = environment("QUERN_API_KEY")) {
+    if (const Status status = keys.add(*key); !status) {
+      return invalid_argument("QUERN_API_KEY: " + status.error().message);
+    }
   }
-  if (keys.empty()) return invalid_argument(fmt::format("--api-key-file {}: has no key", options.api_key_file));
+  if (!options.api_key_file.empty()) QUERN_TRY(keys.add_file(options.api_key_file));
   return keys;
 }
 
-// The id of a path is its base name without .gguf; of anything else, what the user wrote.
-std::string served_id(const std::string& model, const TextModel& text) {
-  const bool is_path = model.find('/') != std::string::npos || model.ends_with(".gguf");
-  return is_path && model.find(':') == std::string::npos ? text.id() : model;
+Result<AppOptions> app_options(const ServeOptions& options) {
+  AppOptions app;
+  QUERN_ASSIGN(app.keys, read_keys(options));
+  app.cors_origins = options.cors_origins;
+  app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
+  app.root_path = options.root_path;
+  while (app.root_path.ends_with('/')) app.root_path.pop_back();
+  if (!app.root_path.empty() && app.root_path.front() != '/') {
+    return invalid_argument(fmt::format("--root-path {}: must begin with /", options.root_path));
+  }
+  return app;
 }
 
-Result<ServedModel> load(const std::string& model, const ServeOptions& options) {
-  QUERN_ASSIGN(const std::filesystem::path path, resolve_model(model));
-  ServedModel served;
-  served.created =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  QUERN_ASSIGN(served.text, TextModel::open(path));
-  served.id = options.served_name.empty() ? served_id(model, *served.text) : options.served_name;
-  EngineOptions engine = options.engine;
-  engine.model_path = path;
-  QUERN_ASSIGN(served.engine, Engine::create(engine));
-  std::fprintf(stderr, "quern: loaded %s (context %d)\n", served.id.c_str(), served.engine->max_model_len());
-  return served;
+// SIGINT and SIGTERM go to one thread: the first drains, the second ends at once.
+void watch_signals(const sigset_t& signals, const std::shared_ptr<http::Server>& server, const Log& log,
+                   const App& app) {
+  std::thread([signals, server, &log, &app] {
+    int received = 0;
+    sigwait(&signals, &received);
+    if (!app.is_ready()) std::_Exit(0);
+    log.write(LogLevel::kInfo, "stopping");
+    server->stop();
+    sigwait(&signals, &received);
+    std::_Exit(0);
+  }).detach();
 }
 
-Status serve(const ServeOptions& options) {
-  // Blocked before any thread starts, so that all inherit it and sigwait() below gets the signal.
-  sigset_t signals;
+Status serve(ServeOptions options) {
+  // Blocked before any thread starts, so that all inherit it and sigwait() gets the signal.
+  static sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
 
-  std::vector<std::string> names = options.models;
+  auto& names = options.models.models;
   names.insert(names.end(), options.more_models.begin(), options.more_models.end());
-  if (names.empty()) return invalid_argument("serve: name at least one MODEL");
-  if (names.size() > 1 && !options.served_name.empty()) {
-    return invalid_argument("--served-model-name: only with one MODEL");
+  const LogLevel level = options.log_level == "debug"     ? LogLevel::kDebug
+                         : options.log_level == "info"    ? LogLevel::kInfo
+                         : options.log_level == "warning" ? LogLevel::kWarning
+                                                          : LogLevel::kError;
+  // Static: the signal thread may outlive this function.
+  static Log log(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText, level);
+  QUERN_ASSIGN(AppOptions app_settings, app_options(options));
+  static Metrics metrics(options.metrics_prefix);
+  static ModelTable models;
+  QUERN_ASSIGN(auto created, App::create(models, metrics, log, std::move(app_settings)));
+  static std::unique_ptr<App> app = std::move(created);
+  QUERN_ASSIGN(auto started, http::Server::start(options.http, app->handler()));
+  const std::shared_ptr<http::Server> server = std::move(started);
+  watch_signals(signals, server, log, *app);
+  if (Status loaded = load_models(options.models, metrics, log, models); !loaded) {
+    server->stop();
+    server->join();
+    return loaded;
   }
-  QUERN_ASSIGN(std::vector<std::string> keys, read_keys(options));
-  ModelTable models;
-  for (const std::string& name : names) {
-    QUERN_ASSIGN(ServedModel model, load(name, options));
-    if (models.find(model.id)) return invalid_argument(fmt::format("{}: named twice", model.id));
-    models.add(std::move(model));
-  }
-  QUERN_ASSIGN(const auto server, http::Server::start(options.http, make_app(models, {.api_keys = std::move(keys)})));
-  std::fprintf(stderr, "quern: listening on http://%s:%d\n", options.http.host.c_str(), server->port());
-  int received = 0;
-  sigwait(&signals, &received);
-  std::fprintf(stderr, "quern: stopping\n");
-  server->stop();
+  app->set_ready();
+  log.write(LogLevel::kNotice, fmt::format("listening on {}", server->address()));
   server->join();
+  app->stop();
   return {};
+}
+
+void add_model_options(CLI::App& command, ServeOptions& options) {
+  EngineOptions& engine = options.models.engine;
+  command.add_option("MODEL", options.models.models, kModelHelp);
+  command.add_option("--model", options.more_models, "one more MODEL");
+  command.add_option("--served-model-name", options.models.served_name,
+                     "the id clients use (default: the model's own name)");
+  command.add_option("--task", options.models.tasks,
+                     "TASK or MODEL=TASK: auto, generate, embed, classify or rerank; auto goes by the model's files");
+  command.add_option("-t,--threads", engine.num_threads, "0: the cores this process may use")->capture_default_str();
+  command.add_option("--precision", engine.precision, "fast or exact")->capture_default_str();
+  command.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")->capture_default_str();
+  command.add_option("--max-model-len", engine.max_model_len, "longest context of a request; 0: the model's")
+      ->capture_default_str();
+  command.add_option("--max-num-batched-tokens", engine.max_num_batched_tokens, "token budget of a step")
+      ->capture_default_str();
+  command.add_option("--max-num-seqs", engine.max_num_seqs, "sequences that run at once")->capture_default_str();
+  command.add_option("--max-waiting", engine.max_waiting, "requests that may wait; one more gets 429")
+      ->capture_default_str();
+}
+
+void add_http_options(CLI::App& command, ServeOptions& options) {
+  http::ServerOptions& http = options.http;
+  command.add_option("--host", http.host, "address to listen on")->capture_default_str();
+  command.add_option("--port", http.port, "port; 0 takes a free one")->capture_default_str();
+  command.add_option("--uds", http.unix_socket, "listen on this unix socket instead");
+  command.add_option("--ssl-certfile", http.ssl_certfile, "certificate chain in PEM: serve TLS");
+  command.add_option("--ssl-keyfile", http.ssl_keyfile, "its private key in PEM");
+  command.add_option("--root-path", options.root_path, "also answer below this prefix, as behind a proxy");
+  command.add_option("--cors", options.cors_origins, "origin of web pages that may call, or * for any");
+  command.add_option("--api-key-file", options.api_key_file,
+                     "file of API keys, one a line, plain or sha256:HEX; QUERN_API_KEY adds one");
+  command.add_option("--http-threads", http.threads, "threads for connections")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command.add_option("--max-connections", http.connections_max, "connections that may be open")->capture_default_str();
+  command.add_option("--max-body-bytes", http.body_bytes_max, "longest request body; over it: 413")
+      ->capture_default_str();
+  command.add_option("--max-header-bytes", http.header_bytes_max, "longest request header; over it: 431")
+      ->capture_default_str();
+  const auto seconds = [&](const char* name, std::chrono::seconds& target, const char* help) {
+    command
+        .add_option_function<int64_t>(
+            name, [&target](const int64_t& value) { target = std::chrono::seconds(value); }, help)
+        ->check(CLI::Range(int64_t{0}, int64_t{86400}))
+        ->default_str(std::to_string(target.count()));
+  };
+  seconds("--idle-timeout", http.idle_timeout, "seconds a connection may wait between requests");
+  seconds("--read-timeout", http.read_timeout, "seconds a request may take to arrive");
+  seconds("--write-timeout", http.write_timeout, "seconds a client may take nothing of its reply");
+  seconds("--drain-timeout", http.drain_timeout, "seconds running answers may take after SIGTERM");
+  command.add_option(
+      "--store", options.store_path,
+      "database of responses, files and batches (default: server.db in QUERN_HOME); :memory: keeps nothing");
+  command.add_option("--metrics-prefix", options.metrics_prefix, "prefix of the names in /metrics")
+      ->capture_default_str();
+  command.add_option("--log-format", options.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.add_option("--log-level", options.log_level, "error, warning, info (one line a request) or debug")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -99,24 +172,8 @@ Status serve(const ServeOptions& options) {
 void add_serve(CLI::App& app, ExitCode& exit) {
   const auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
-  command->add_option("MODEL", options->models, kModelHelp);
-  command->add_option("--model", options->more_models, "one more MODEL");
-  command->add_option("--served-model-name", options->served_name,
-                      "the id clients use (default: the model's own name)");
-  command->add_option("--host", options->http.host, "address to listen on")->capture_default_str();
-  command->add_option("--port", options->http.port, "port; 0 takes a free one")->capture_default_str();
-  command->add_option("--api-key-file", options->api_key_file, "file of API keys, one a line; QUERN_API_KEY adds one");
-  command->add_option("-t,--threads", options->engine.num_threads, "0: the cores this process may use")
-      ->capture_default_str();
-  command->add_option("--precision", options->engine.precision, "fast or exact")->capture_default_str();
-  command->add_option("--kv-cache-dtype", options->engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")
-      ->capture_default_str();
-  command->add_option("--max-model-len", options->engine.max_model_len, "longest context of a request; 0: the model's")
-      ->capture_default_str();
-  command->add_option("--max-num-batched-tokens", options->engine.max_num_batched_tokens, "token budget of a step")
-      ->capture_default_str();
-  command->add_option("--max-num-seqs", options->engine.max_num_seqs, "sequences that run at once")
-      ->capture_default_str();
+  add_model_options(*command, *options);
+  add_http_options(*command, *options);
   command->callback([options, &exit] { finish(serve(*options), exit); });
 }
 

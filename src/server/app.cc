@@ -1,109 +1,80 @@
 #include "server/app.h"
 
-#include <openssl/crypto.h>
-
-#include <memory>
+#include <algorithm>
+#include <chrono>
 
 #include "base/status.h"
-#include "server/openai/generate.h"
-#include "server/page.h"
+#include "server/anthropic/routes.h"
+#include "server/basic/routes.h"
+#include "server/batches/routes.h"
+#include "server/ollama/routes.h"
+#include "server/openai/routes.h"
+#include "server/rerank/routes.h"
+#include "server/responses/routes.h"
+#include "server/trace_context.h"
 
 namespace quern {
 namespace {
 
 using http::asio::awaitable;
-using RouteFunction = std::function<awaitable<void>(const ModelTable&, const http::Request&, http::Reply&)>;
+using Clock = std::chrono::steady_clock;
 
-struct Route {
-  std::string_view method;
-  std::string_view path;
-  bool open = false;  // without a key
-  RouteFunction run;
+struct Choice {
+  const Route* route = nullptr;
+  const Route* same_path = nullptr;  // a route of this path with another method
+  std::vector<std::string> params;
+  std::string methods;  // of the path: "GET, DELETE"
 };
 
-awaitable<void> send_json(http::Reply& reply, const Json& body) {
-  return reply.send(200, "application/json", dump_json(body), {});
-}
-
-awaitable<void> send_error(http::Reply& reply, const ApiError& error, http::Headers headers = {}) {
-  return reply.send(error.status, "application/json", openai_error_body(error), std::move(headers));
-}
-
-Json model_json(const ServedModel& model) {
-  return {{"id", model.id},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "quern"},
-          {"max_model_len", model.engine->max_model_len()}};
-}
-
-// Initialiser lists stay out of coroutines: g++ 12 miscompiles them there.
-http::Headers page_headers() {
-  return {{"Content-Security-Policy",
-           "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"},
-          {"X-Content-Type-Options", "nosniff"}};
-}
-http::Headers bearer_headers() {
-  return {{"WWW-Authenticate", "Bearer"}};
-}
-Json health_json() {
-  return {{"status", "ok"}};
-}
-Json version_json() {
-  return {{"version", "0.1.0"}};
-}
-Json models_json(const ModelTable& models) {
-  Json data = Json::array();
-  for (const ServedModel& model : models.models()) data.push_back(model_json(model));
-  return {{"object", "list"}, {"data", std::move(data)}};
-}
-
-awaitable<void> page(const ModelTable&, const http::Request&, http::Reply& reply) {
-  return reply.send(200, "text/html; charset=utf-8", std::string(page_html()), page_headers());
-}
-
-awaitable<void> health(const ModelTable&, const http::Request&, http::Reply& reply) {
-  return send_json(reply, health_json());
-}
-
-awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& reply) {
-  return send_json(reply, version_json());
-}
-
-awaitable<void> list_models(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, models_json(models));
-}
-
-constexpr std::string_view kModelPrefix = "/v1/models/";
-
-awaitable<void> show_model(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  const auto model = models.find(request.path.substr(kModelPrefix.size()));
-  return model ? send_json(reply, model_json(**model)) : send_error(reply, model.error());
-}
-
-const std::vector<Route>& routes() {
-  static const std::vector<Route> list = {
-      {"GET", "/", true, page},
-      {"GET", "/health", true, health},
-      {"GET", "/version", false, version},
-      {"GET", "/v1/models", false, list_models},
-      {"POST", "/v1/chat/completions", false, openai::chat_completions},
-      {"POST", "/v1/completions", false, openai::completions},
-  };
-  return list;
-}
-
-// Keys are compared in constant time: how long a refusal takes tells nothing.
-bool key_fits(const std::vector<std::string>& keys, const http::Request& request) {
-  const auto header = request.header("authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (!header || !header->starts_with(kBearer)) return false;
-  const std::string_view given = header->substr(kBearer.size());
-  bool fits = false;
-  for (const std::string& key : keys) {
-    fits |= key.size() == given.size() && CRYPTO_memcmp(key.data(), given.data(), key.size()) == 0;
+Choice choose(const Routes& routes, const http::Request& request) {
+  Choice choice;
+  for (const Route& route : routes) {
+    auto params = match_path(route.path, request.path);
+    if (!params) continue;
+    if (!choice.methods.empty()) choice.methods += ", ";
+    choice.methods += route.method;
+    if (choice.same_path == nullptr) choice.same_path = &route;
+    if (choice.route != nullptr || route.method != request.method) continue;
+    choice.route = &route;
+    choice.params = std::move(*params);
   }
-  return fits;
+  return choice;
+}
+
+// "/prefix/x" is "/x": a proxy in front may strip the prefix or leave it.
+void strip_root_path(const std::string& root, http::Request& request) {
+  if (root.empty() || !request.path.starts_with(root)) return;
+  const std::string_view rest = std::string_view(request.path).substr(root.size());
+  if (rest.starts_with('/')) request.path = std::string(rest);
+}
+
+bool origin_allowed(const AppOptions& options, std::string_view origin) {
+  return std::ranges::any_of(options.cors_origins,
+                             [&](const std::string& allowed) { return allowed == "*" || allowed == origin; });
+}
+
+// Headers that let a page of an allowed origin read any reply, errors included.
+void add_cors(const AppOptions& options, const http::Request& request, http::Reply& reply) {
+  const auto origin = request.header("origin");
+  if (options.cors_origins.empty() || !origin) return;
+  reply.set_header("Vary", "Origin");
+  if (!origin_allowed(options, *origin) || origin->size() > 1024) return;
+  reply.set_header("Access-Control-Allow-Origin", std::string(*origin));
+  reply.set_header("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+}
+
+// A preflight never carries a key.
+awaitable<void> answer_options(const AppOptions& options, const http::Request& request, const Choice& choice,
+                               http::Reply& reply) {
+  reply.set_header("Allow", choice.methods + ", OPTIONS");
+  const auto origin = request.header("origin");
+  if (origin && origin_allowed(options, *origin)) {
+    reply.set_header("Access-Control-Allow-Methods", choice.methods + ", OPTIONS");
+    const auto wanted = request.header("access-control-request-headers");
+    if (wanted && wanted->size() <= 4096) reply.set_header("Access-Control-Allow-Headers", std::string(*wanted));
+    reply.set_header("Access-Control-Max-Age", "600");
+  }
+  return reply.send(204, "", "", {});
 }
 
 ApiError key_needed() {
@@ -111,36 +82,142 @@ ApiError key_needed() {
       .status = 401, .message = "a valid API key is needed", .type = "authentication_error", .code = "invalid_api_key"};
 }
 
-awaitable<void> dispatch(const ModelTable& models, const AppOptions& options, const http::Request& request,
-                         http::Reply& reply) {
-  static const Route show{"GET", kModelPrefix, false, show_model};
-  const Route* found = nullptr;
-  bool path_known = false;
-  const auto consider = [&](const Route& route) {
-    path_known = true;
-    if (route.method == request.method) found = &route;
-  };
-  for (const Route& route : routes()) {
-    if (route.path == request.path) consider(route);
-  }
-  if (request.path.starts_with(kModelPrefix) && request.path.size() > kModelPrefix.size()) consider(show);
-  if ((found == nullptr || !found->open) && !options.api_keys.empty() && !key_fits(options.api_keys, request)) {
-    return send_error(reply, key_needed(), bearer_headers());
-  }
-  if (found == nullptr) {
-    return send_error(reply, {.status = path_known ? 405 : 404,
-                              .message = fmt::format("{} {}: no such route", request.method, request.path)});
-  }
-  return found->run(models, request, reply);
+ApiError unavailable(std::string message) {
+  return {.status = 503, .message = std::move(message), .type = "service_unavailable"};
+}
+
+ApiError internal_error() {
+  return {.status = 500, .message = "internal error", .type = "internal_error"};
+}
+
+Json failure_fields(const http::Request& request, const std::string& reason) {
+  return {{"request_id", request.id}, {"reason", reason}};
+}
+
+void append(Routes& all, Routes more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 }  // namespace
 
-http::Handler make_app(const ModelTable& models, AppOptions options) {
-  const auto shared = std::make_shared<const AppOptions>(std::move(options));
-  return [&models, shared](const http::Request& request, http::Reply& reply) -> awaitable<void> {
-    return dispatch(models, *shared, request, reply);
+Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metrics, const Log& log,
+                                         AppOptions options) {
+  std::unique_ptr<App> app(new App(models, metrics, log, std::move(options)));
+  QUERN_TRY(app->open_stores());
+  app->collect_routes();
+  return app;
+}
+
+Status App::open_stores() {
+  const std::string schema = std::string(responses::ResponseStore::kSchema) + batches::BatchStore::kSchema;
+  std::string lock_path = options_.store_path == ":memory:" ? "" : options_.store_path + ".lock";
+  auto database = Database::open(options_.store_path, schema);
+  if (!database) {
+    log_.write(LogLevel::kWarning, "responses, files and batches are kept in memory only: " + database.error().message);
+    lock_path.clear();
+    database = Database::open(":memory:", schema);
+    if (!database) return std::unexpected(database.error());
+  }
+  database_ = std::move(*database);
+  responses_ = std::make_unique<responses::ResponseStore>(*database_, background_);
+  batches_ = std::make_unique<batches::BatchStore>(*database_);
+  batches::BatchRunner::Serve serve = [this](http::Request& request, http::Reply& reply) {
+    return serve_inside(request, reply);
   };
+  batch_runner_ = std::make_unique<batches::BatchRunner>(*batches_, background_, log_, std::move(serve), lock_path);
+  return {};
+}
+
+void App::collect_routes() {
+  append(routes_, basic::routes(*this));
+  append(routes_, openai::routes());
+  append(routes_, rerank::routes());
+  append(routes_, anthropic::routes());
+  append(routes_, ollama::routes());
+  append(routes_, responses::routes(*responses_));
+  append(routes_, batches::file_routes(*batches_));
+  append(routes_, batches::batch_routes(*batches_, *batch_runner_));
+}
+
+void App::set_ready() {
+  ready_.store(true);
+  batch_runner_->start();
+}
+
+void App::stop() {
+  batch_runner_->stop();
+  background_.stop();
+}
+
+http::Handler App::handler() {
+  return [this](http::Request& request, http::Reply& reply) -> awaitable<void> { return dispatch(request, reply); };
+}
+
+// Why the route must not run now, if it must not.
+std::optional<ApiError> App::refusal(const http::Request& request, const Route* route, bool path_known) const {
+  const Access access = route == nullptr ? Access::kKey : route->access;
+  if (access == Access::kKey && !options_.keys.empty() && !options_.keys.fits(request)) return key_needed();
+  if (route == nullptr) {
+    return ApiError{.status = path_known ? 405 : 404,
+                    .message = fmt::format("{} {}: no such route", request.method, request.path)};
+  }
+  if (access == Access::kLiveness) return std::nullopt;
+  if (request.draining) return unavailable("the server is shutting down");
+  if (!is_ready()) return unavailable("models are loading");
+  return std::nullopt;
+}
+
+awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
+  std::string failure;
+  try {
+    co_await route.run(models_, request, reply);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  if (failure.empty()) co_return;
+  log_.write(LogLevel::kError, "a route failed", failure_fields(request, failure));
+  if (reply.status() == 0) co_await send_error(reply, internal_error(), route.error_body);
+}
+
+void App::log_request(const http::Request& request, const http::Reply& reply, double seconds) const {
+  Json fields = {{"request_id", request.id}, {"method", request.method},    {"path", request.path},
+                 {"status", reply.status()}, {"bytes", reply.bytes_sent()}, {"seconds", seconds}};
+  if (!request.peer.empty()) fields["client"] = request.peer;
+  if (const auto trace = parse_traceparent(request.header("traceparent"))) {
+    fields["trace_id"] = trace->trace_id;
+    fields["parent_span_id"] = trace->span_id;
+  }
+  if (reply.client_gone()) fields["client_gone"] = true;
+  log_.write(LogLevel::kInfo, "request", fields);
+}
+
+awaitable<void> App::serve_inside(http::Request& request, http::Reply& reply) const {
+  Choice choice = choose(routes_, request);
+  request.params = std::move(choice.params);
+  if (choice.route == nullptr) co_return;
+  co_await run_route(*choice.route, request, reply);
+}
+
+awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
+  const auto begin = Clock::now();
+  strip_root_path(options_.root_path, request);
+  add_cors(options_, request, reply);
+  Choice choice = choose(routes_, request);
+  request.params = std::move(choice.params);
+  const ErrorBody error_body = choice.same_path != nullptr ? choice.same_path->error_body : openai_error_body;
+  if (request.method == "OPTIONS" && choice.same_path != nullptr) {
+    co_await answer_options(options_, request, choice, reply);
+  } else if (const auto error = refusal(request, choice.route, choice.same_path != nullptr)) {
+    if (error->status == 401) reply.set_header("WWW-Authenticate", "Bearer");
+    if (error->status == 405) reply.set_header("Allow", choice.methods + ", OPTIONS");
+    co_await send_error(reply, *error, error_body);
+  } else {
+    co_await run_route(*choice.route, request, reply);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  metrics_.count_http(choice.route != nullptr ? choice.route->method : "other",
+                      choice.route != nullptr ? choice.route->path : "none", reply.status(), seconds);
+  if (log_.writes(LogLevel::kInfo)) log_request(request, reply, seconds);
 }
 
 }  // namespace quern

@@ -1,19 +1,72 @@
-// The routes, and who may use them.
+// Which route answers a request, who may use it, and what every reply carries.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "server/background.h"
+#include "server/batches/runner.h"
+#include "server/batches/store.h"
 #include "server/http/server.h"
+#include "server/keys.h"
+#include "server/log.h"
+#include "server/metrics/metrics.h"
 #include "server/model_table.h"
+#include "server/responses/store.h"
+#include "server/route.h"
+#include "server/store/database.h"
 
 namespace quern {
 
 struct AppOptions {
-  std::vector<std::string> api_keys;  // not empty: every route but /health and the page wants one of them as Bearer
+  KeySet keys;                            // not empty: every route but liveness and the pages wants one of them
+  std::vector<std::string> cors_origins;  // of web pages that may call; "*": any
+  std::string root_path;                  // "/prefix": also served below it
+  std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
 };
 
-// `models` must outlive the handler.
-http::Handler make_app(const ModelTable& models, AppOptions options);
+class App {
+ public:
+  // `models`, `metrics` and `log` must outlive the app. A database that cannot be opened is replaced by one in memory,
+  // with a warning.
+  static Result<std::unique_ptr<App>> create(const ModelTable& models, Metrics& metrics, const Log& log,
+                                             AppOptions options);
+
+  // The app must outlive the handler. Until set_ready() only liveness routes answer.
+  http::Handler handler();
+  void set_ready();  // models are loaded; batches run from now on
+  bool is_ready() const { return ready_.load(); }
+  void stop();  // ends what runs in the background
+
+  // Every route there is, from all dialects. Tests compare docs/openapi.json with it.
+  const Routes& routes() const { return routes_; }
+  const Metrics& metrics() const { return metrics_; }
+
+ private:
+  App(const ModelTable& models, Metrics& metrics, const Log& log, AppOptions options)
+      : models_(models), metrics_(metrics), log_(log), options_(std::move(options)) {}
+  Status open_stores();
+  void collect_routes();
+
+  http::asio::awaitable<void> dispatch(http::Request& request, http::Reply& reply);
+  http::asio::awaitable<void> run_route(const Route& route, const http::Request& request, http::Reply& reply) const;
+  http::asio::awaitable<void> serve_inside(http::Request& request, http::Reply& reply) const;  // without a key
+  std::optional<ApiError> refusal(const http::Request& request, const Route* route, bool path_known) const;
+  void log_request(const http::Request& request, const http::Reply& reply, double seconds) const;
+
+  const ModelTable& models_;
+  Metrics& metrics_;
+  const Log& log_;
+  const AppOptions options_;
+  std::atomic<bool> ready_ = false;
+  Routes routes_;
+  std::unique_ptr<Database> database_;
+  Background background_{256};
+  std::unique_ptr<responses::ResponseStore> responses_;
+  std::unique_ptr<batches::BatchStore> batches_;
+  std::unique_ptr<batches::BatchRunner> batch_runner_;
+};
 
 }  // namespace quern

@@ -152,6 +152,11 @@ const Json* Fields::any(std::string_view name) {
   return find(name);
 }
 
+// Without a fault, which only our own mistake can cause, still an error and never an empty value.
+ApiError Fields::take_error() {
+  return error_ ? std::move(*error_) : ApiError{.message = "the request is malformed"};
+}
+
 void Fields::accept(std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) asked_.emplace(name);
 }

@@ -34,7 +34,7 @@ class Fields {
   void refuse_unknown();                                       // a fault for a field that nothing asked for
 
   bool ok() const { return !error_; }
-  ApiError take_error() { return std::move(*error_); }
+  ApiError take_error();  // only when not ok()
 
  private:
   const Json* find(std::string_view name);

@@ -4,17 +4,70 @@
 
 namespace quern {
 
+const char* model_task_name(ModelTask task) {
+  switch (task) {
+    case ModelTask::kGenerate: return "generate";
+    case ModelTask::kEmbed: return "embed";
+    case ModelTask::kClassify: return "classify";
+    case ModelTask::kRerank: return "rerank";
+  }
+  return "unknown";
+}
+
 ApiResult<const ServedModel*> ModelTable::find(const std::string& name) const {
   if (name.empty() && models_.size() == 1) return &models_.front();
   if (name.empty()) return bad_field("model", "model: is missing");
   for (const ServedModel& model : models_) {
     if (model.id == name) return &model;
   }
-  return std::unexpected(ApiError{.status = 404,
-                                  .message = fmt::format("The model `{}` does not exist", name),
-                                  .type = "invalid_request_error",
-                                  .param = "model",
-                                  .code = "model_not_found"});
+  std::string served;
+  for (const ServedModel& model : models_) served += (served.empty() ? "" : ", ") + model.id;
+  return std::unexpected(
+      ApiError{.status = 404,
+               .message = fmt::format("The model `{}` does not exist; served here: {}", name, served),
+               .type = "invalid_request_error",
+               .param = "model",
+               .code = "model_not_found"});
+}
+
+ApiResult<const ServedModel*> ModelTable::find_able(const std::string& name, bool (*able)(const ServedModel&),
+                                                    const char* ability) const {
+  if (name.empty() && models_.size() > 1) {
+    const ServedModel* only = nullptr;
+    for (const ServedModel& model : models_) {
+      if (!able(model)) continue;
+      if (only != nullptr) return bad_field("model", "model: is missing");
+      only = &model;
+    }
+    if (only != nullptr) return only;
+  }
+  auto model = find(name);
+  if (model && !able(**model)) {
+    return bad_field("model",
+                     fmt::format("model: `{}` ({}) {}", (*model)->id, model_task_name((*model)->task), ability));
+  }
+  return model;
+}
+
+ApiResult<const ServedModel*> ModelTable::find_generator(const std::string& name) const {
+  return find_able(name, [](const ServedModel& model) { return model.engine != nullptr; }, "generates no text");
+}
+
+ApiResult<const ServedModel*> ModelTable::find_embedder(const std::string& name) const {
+  return find_able(
+      name, [](const ServedModel& model) { return model.task == ModelTask::kEmbed; },
+      "has no embeddings; a causal language model embeds when it is served with --task embed");
+}
+
+ApiResult<const ServedModel*> ModelTable::find_classifier(const std::string& name) const {
+  return find_able(
+      name, [](const ServedModel& model) { return model.task == ModelTask::kClassify; }, "is no classifier");
+}
+
+ApiResult<const ServedModel*> ModelTable::find_scorer(const std::string& name) const {
+  return find_able(
+      name, [](const ServedModel& model) { return model.encoder != nullptr; },
+      "scores no pairs; a reranker or an embedding model does");
 }
 
 }  // namespace quern

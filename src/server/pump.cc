@@ -1,6 +1,17 @@
 #include "server/pump.h"
 
 namespace quern {
+namespace {
+
+// To answers that still run when the server has no time left: each dialect tells its client in its own way.
+Event shutdown_event() {
+  FinishEvent finish;
+  finish.reason = FinishReason::kError;
+  finish.error = Error{ErrorCode::kUnavailable, "the server is shutting down"};
+  return Event{.token = std::nullopt, .finish = std::move(finish)};
+}
+
+}  // namespace
 
 http::asio::awaitable<bool> pump(http::Reply& reply, EventStreams& streams, const EventSink& sink) {
   const std::shared_ptr<http::Signal> signal = reply.signal();
@@ -15,6 +26,13 @@ http::asio::awaitable<bool> pump(http::Reply& reply, EventStreams& streams, cons
     }
     if (num_finished == streams.size()) co_return true;
     if (reply.client_gone()) co_return false;
+    if (reply.out_of_time()) {
+      const Event event = shutdown_event();
+      for (size_t i = 0; i < streams.size(); ++i) {
+        if (!streams[i]->finished() && !co_await sink(i, event)) break;
+      }
+      co_return false;
+    }
     co_await signal->wait();
   }
 }

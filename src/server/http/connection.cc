@@ -1,178 +1,190 @@
 #include "server/http/connection.h"
 
-#include <sys/socket.h>
+#include <poll.h>
 
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
-#include <cctype>
-#include <random>
+#include <cstring>
+#include <type_traits>
 
 #include "fmt/format.h"
+#include "server/http/parse.h"
 
 namespace quern::http {
 namespace {
 
 namespace beast = boost::beast;
 using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
 using Parser = beast::http::request_parser<beast::http::string_body>;
+using PlainStream = beast::basic_stream<asio::generic::stream_protocol, asio::any_io_executor>;
+using TlsStream = asio::ssl::stream<PlainStream>;
 
-std::string make_id() {
-  thread_local std::mt19937_64 generator{std::random_device{}()};
-  return fmt::format("{:016x}", generator());
+constexpr std::chrono::milliseconds kGreetingTime{500};  // while stopping, a new connection may still say its request
+constexpr std::chrono::milliseconds kPeekPause{50};
+
+std::string peer_of(const Socket& socket) {
+  error_code error;
+  const auto generic = socket.remote_endpoint(error);
+  if (error || (generic.protocol().family() != AF_INET && generic.protocol().family() != AF_INET6)) return "";
+  asio::ip::tcp::endpoint endpoint;
+  if (generic.size() > endpoint.capacity()) return "";
+  std::memcpy(endpoint.data(), generic.data(), generic.size());
+  return endpoint.address().to_string();
 }
 
-// A request id from outside goes into headers and logs: letters, digits and -_. only, and not endless.
-bool is_sane_id(std::string_view id) {
-  if (id.empty() || id.size() > 128) return false;
-  for (const char c : id) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') return false;
-  }
-  return true;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decode(std::string_view text, bool plus_is_space) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
-      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
-}
-
-std::vector<std::pair<std::string, std::string>> parse_query(std::string_view text) {
-  std::vector<std::pair<std::string, std::string>> pairs;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('&'), text.size());
-    const std::string_view part = text.substr(0, end);
-    const size_t equals = std::min(part.find('='), part.size());
-    pairs.emplace_back(percent_decode(part.substr(0, equals), true),
-                       percent_decode(part.substr(std::min(equals + 1, part.size())), true));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return pairs;
-}
-
-Request to_request(Parser::value_type&& message) {
-  Request request;
-  request.method = std::string(message.method_string());
-  const std::string_view target(message.target().data(), message.target().size());
-  const size_t question = std::min(target.find('?'), target.size());
-  request.path = percent_decode(target.substr(0, question), false);
-  request.query = parse_query(target.substr(std::min(question + 1, target.size())));
-  for (const auto& field : message) {
-    std::string name(field.name_string());
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    request.headers.emplace_back(std::move(name), std::string(field.value()));
-  }
-  request.body = std::move(message.body());
-  const auto id = request.header("x-request-id");
-  request.id = id && is_sane_id(*id) ? std::string(*id) : make_id();
-  return request;
-}
-
-class ConnectionImpl final : public Connection, public Reply, public std::enable_shared_from_this<ConnectionImpl> {
+template <class Stream>
+class ConnectionImpl final : public Connection,
+                             public Reply,
+                             public std::enable_shared_from_this<ConnectionImpl<Stream>> {
  public:
-  ConnectionImpl(asio::ip::tcp::socket socket, Lobby& lobby)
-      : stream_(std::move(socket)), lobby_(lobby), signal_(std::make_shared<Signal>(stream_.get_executor())) {}
+  template <class... Arguments>
+  ConnectionImpl(Lobby& lobby, Arguments&&... arguments)
+      : stream_(std::forward<Arguments>(arguments)...),
+        lobby_(lobby),
+        signal_(std::make_shared<Signal>(stream_.get_executor())),
+        peer_(peer_of(plain().socket())) {}
 
   asio::awaitable<void> run() override;
-  void close_if_idle() override {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] {
-      if (self->idle_) self->stream_.close();
-    });
-  }
-  void close_now() override {
-    asio::post(stream_.get_executor(), [self = shared_from_this()] { self->stream_.close(); });
-  }
+  bool is_busy() const override { return busy_.load(); }
+  void close_if_idle() override;
+  void expire() override;
+  void close_now() override;
 
   asio::awaitable<void> send(int status, std::string_view content_type, std::string body, Headers headers) override;
   asio::awaitable<void> start_stream(int status, std::string_view content_type, Headers headers) override;
   asio::awaitable<bool> write(std::string_view bytes) override;
   asio::awaitable<void> end_stream() override;
+  void set_header(std::string name, std::string value) override {
+    headers_.emplace_back(std::move(name), std::move(value));
+  }
   std::shared_ptr<Signal> signal() override { return signal_; }
   bool client_gone() const override { return gone_; }
+  bool out_of_time() const override { return expired_; }
+  int status() const override { return status_; }
+  int64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
+  PlainStream& plain() { return beast::get_lowest_layer(stream_); }
+  asio::awaitable<bool> shake_hands();
   asio::awaitable<bool> read_request();
   asio::awaitable<void> refuse(error_code error);
   asio::awaitable<void> watch_for_disconnect();
   asio::awaitable<bool> write_raw(std::string_view bytes);
   std::string head(int status, std::string_view content_type, const Headers& headers) const;
 
-  beast::tcp_stream stream_;
+  Stream stream_;
   Lobby& lobby_;
   std::shared_ptr<Signal> signal_;
+  const std::string peer_;
+  const Clock::time_point opened_ = Clock::now();
   beast::flat_buffer buffer_;
   Request request_;
+  Headers headers_;  // set_header() of this reply
+  std::atomic<bool> busy_ = false;
+  int status_ = 0;
+  int64_t bytes_sent_ = 0;
+  int64_t num_served_ = 0;
   bool keep_alive_ = true;
   bool head_only_ = false;
-  bool replied_ = false;
   bool streaming_ = false;
   bool gone_ = false;
-  bool idle_ = true;  // between requests
+  bool expired_ = false;
   bool watching_ = false;
 };
 
-asio::awaitable<void> ConnectionImpl::run() {
-  const auto self = shared_from_this();
-  while (keep_alive_ && !lobby_.stopping()) {
-    idle_ = true;
-    if (!co_await read_request()) break;
-    idle_ = false;
-    replied_ = false;
+template <class Stream>
+void ConnectionImpl<Stream>::close_if_idle() {
+  asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
+    const bool is_new = self->num_served_ == 0 && Clock::now() - self->opened_ < kGreetingTime;
+    if (!self->busy_ && !is_new) self->plain().close();
+  });
+}
+
+template <class Stream>
+void ConnectionImpl<Stream>::expire() {
+  asio::post(stream_.get_executor(), [self = this->shared_from_this()] {
+    self->expired_ = true;
+    self->signal_->notify();
+  });
+}
+
+template <class Stream>
+void ConnectionImpl<Stream>::close_now() {
+  asio::post(stream_.get_executor(), [self = this->shared_from_this()] { self->plain().close(); });
+}
+
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::run() {
+  const auto self = this->shared_from_this();
+  if (!co_await shake_hands()) co_return;
+  while (keep_alive_) {
+    const bool read = co_await read_request();
+    if (!read) break;
     if (!watching_) asio::co_spawn(stream_.get_executor(), watch_for_disconnect(), asio::detached);
     co_await lobby_.handler()(request_, *this);
     if (streaming_) co_await end_stream();
-    if (!replied_ || gone_) break;
+    if (status_ == 0 || gone_) break;
+    ++num_served_;
+    busy_ = false;
   }
   error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-  stream_.close();
+  plain().socket().shutdown(asio::socket_base::shutdown_both, ignored);
+  plain().close();
+  busy_ = false;
 }
 
-asio::awaitable<bool> ConnectionImpl::read_request() {
+template <class Stream>
+asio::awaitable<bool> ConnectionImpl<Stream>::shake_hands() {
+  if constexpr (std::is_same_v<Stream, TlsStream>) {
+    error_code error;
+    plain().expires_after(lobby_.options().read_timeout);
+    co_await stream_.async_handshake(asio::ssl::stream_base::server, asio::redirect_error(asio::use_awaitable, error));
+    plain().expires_never();
+    co_return !error;
+  }
+  co_return true;
+}
+
+template <class Stream>
+asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   Parser parser;
   parser.header_limit(static_cast<std::uint32_t>(lobby_.options().header_bytes_max));
   parser.body_limit(lobby_.options().body_bytes_max);
   error_code error;
   // The first byte may take the idle time; from then on the whole request has read_timeout.
   if (buffer_.size() == 0) {
-    stream_.expires_after(lobby_.options().idle_timeout);
+    plain().expires_after(lobby_.options().idle_timeout);
     const size_t n =
         co_await stream_.async_read_some(buffer_.prepare(4096), asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return false;
     buffer_.commit(n);
   }
-  idle_ = false;
-  stream_.expires_after(lobby_.options().read_timeout);
+  busy_ = true;
+  status_ = 0;
+  bytes_sent_ = 0;
+  headers_.clear();
+  plain().expires_after(lobby_.options().read_timeout);
   co_await beast::http::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
   if (!error && parser.get()[beast::http::field::expect] == "100-continue") {
-    if (!co_await write_raw("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
-    stream_.expires_after(lobby_.options().read_timeout);
+    const bool written = co_await write_raw("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!written) co_return false;
+    plain().expires_after(lobby_.options().read_timeout);
   }
   if (!error) {
     co_await beast::http::async_read(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
   }
-  stream_.expires_never();
+  plain().expires_never();
   if (error) {
     co_await refuse(error);
     co_return false;
@@ -181,11 +193,14 @@ asio::awaitable<bool> ConnectionImpl::read_request() {
   head_only_ = parser.get().method() == beast::http::verb::head;
   request_ = to_request(parser.release());
   if (head_only_) request_.method = "GET";
+  request_.peer = peer_;
+  request_.draining = lobby_.stopping();
   co_return true;
 }
 
 // What the parser refused, in the shape every other error has.
-asio::awaitable<void> ConnectionImpl::refuse(error_code error) {
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::refuse(error_code error) {
   int status = 400;
   std::string_view text = "malformed HTTP request";
   if (error == beast::http::error::body_limit) {
@@ -201,6 +216,8 @@ asio::awaitable<void> ConnectionImpl::refuse(error_code error) {
     co_return;  // the connection itself broke: nobody to tell
   }
   keep_alive_ = false;
+  head_only_ = false;
+  request_ = {};
   co_await send(
       status, "application/json",
       fmt::format(
@@ -209,40 +226,52 @@ asio::awaitable<void> ConnectionImpl::refuse(error_code error) {
       {});
 }
 
-// Readable while nothing is expected means: closed, or the next request came early. Bytes are left where they are.
-asio::awaitable<void> ConnectionImpl::watch_for_disconnect() {
-  const auto self = shared_from_this();
+// Readable while nothing is expected means: closed, or the next request came early. Bytes are left where they are; the
+// peer's FIN is seen behind them.
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::watch_for_disconnect() {
+  const auto self = this->shared_from_this();
   watching_ = true;
-  for (;;) {
+  asio::steady_timer pause(stream_.get_executor());
+  while (busy_) {
     error_code error;
-    co_await stream_.socket().async_wait(asio::ip::tcp::socket::wait_read,
+    co_await plain().socket().async_wait(asio::socket_base::wait_read,
                                          asio::redirect_error(asio::use_awaitable, error));
-    if (error || idle_) break;
-    char byte = 0;
-    const ssize_t n = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    // The bytes that woke us may have been this request's, read meanwhile.
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
-    if (n <= 0) {
+    if (error || !busy_) break;
+    pollfd state{};
+    state.fd = plain().socket().native_handle();
+    state.events = POLLIN | POLLRDHUP;
+    ::poll(&state, 1, 0);
+    if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
       gone_ = true;
       signal_->notify();
+      break;
     }
-    break;
+    // The bytes that woke us may have been this request's, read meanwhile; if not, they stay and would wake us again.
+    if ((state.revents & POLLIN) == 0) continue;
+    pause.expires_after(kPeekPause);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
   watching_ = false;
 }
 
-std::string ConnectionImpl::head(int status, std::string_view content_type, const Headers& headers) const {
+template <class Stream>
+std::string ConnectionImpl<Stream>::head(int status, std::string_view content_type, const Headers& headers) const {
   const auto reason = beast::http::obsolete_reason(static_cast<beast::http::status>(status));
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nX-Request-Id: {}\r\nConnection: {}\r\n", status,
-                                 std::string_view(reason.data(), reason.size()), content_type, request_.id,
-                                 keep_alive_ && !lobby_.stopping() ? "keep-alive" : "close");
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\n", status, std::string_view(reason.data(), reason.size()));
+  if (!content_type.empty()) text += fmt::format("Content-Type: {}\r\n", content_type);
+  if (!request_.id.empty()) text += fmt::format("X-Request-Id: {}\r\n", request_.id);
+  text += keep_alive_ && !lobby_.stopping() ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
+  for (const auto& [name, value] : headers_) text += fmt::format("{}: {}\r\n", name, value);
   for (const auto& [name, value] : headers) text += fmt::format("{}: {}\r\n", name, value);
   return text;
 }
 
-asio::awaitable<void> ConnectionImpl::send(int status, std::string_view content_type, std::string body,
-                                           Headers headers) {
-  replied_ = true;
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::send(int status, std::string_view content_type, std::string body,
+                                                   Headers headers) {
+  status_ = status;
+  if (lobby_.stopping()) keep_alive_ = false;
   std::string text = head(status, content_type, headers);
   if (status != 204) text += fmt::format("Content-Length: {}\r\n", body.size());
   text += "\r\n";
@@ -250,38 +279,46 @@ asio::awaitable<void> ConnectionImpl::send(int status, std::string_view content_
   co_await write_raw(text);
 }
 
-asio::awaitable<void> ConnectionImpl::start_stream(int status, std::string_view content_type, Headers headers) {
-  replied_ = true;
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::start_stream(int status, std::string_view content_type, Headers headers) {
+  status_ = status;
   streaming_ = true;
+  if (lobby_.stopping()) keep_alive_ = false;
   co_await write_raw(head(status, content_type, headers) +
-                     "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\n\r\n");
+                     "Transfer-Encoding: chunked\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n\r\n");
 }
 
-asio::awaitable<bool> ConnectionImpl::write(std::string_view bytes) {
-  if (bytes.empty()) co_return !gone_;
+template <class Stream>
+asio::awaitable<bool> ConnectionImpl<Stream>::write(std::string_view bytes) {
+  if (bytes.empty() || head_only_) co_return !gone_;
   co_return co_await write_raw(fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes));
 }
 
-asio::awaitable<void> ConnectionImpl::end_stream() {
+template <class Stream>
+asio::awaitable<void> ConnectionImpl<Stream>::end_stream() {
   if (!streaming_) co_return;
   streaming_ = false;
-  co_await write_raw("0\r\n\r\n");
+  if (!head_only_) co_await write_raw("0\r\n\r\n");
+  if (lobby_.stopping()) keep_alive_ = false;
 }
 
-asio::awaitable<bool> ConnectionImpl::write_raw(std::string_view bytes) {
+template <class Stream>
+asio::awaitable<bool> ConnectionImpl<Stream>::write_raw(std::string_view bytes) {
   if (gone_) co_return false;
   error_code error;
-  stream_.expires_after(lobby_.options().write_timeout);
+  plain().expires_after(lobby_.options().write_timeout);
   co_await asio::async_write(stream_, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
-  stream_.expires_never();
+  plain().expires_never();
   if (error) gone_ = true;
+  bytes_sent_ += static_cast<int64_t>(bytes.size());
   co_return !error;
 }
 
 }  // namespace
 
-std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, Lobby& lobby) {
-  return std::make_shared<ConnectionImpl>(std::move(socket), lobby);
+std::shared_ptr<Connection> make_connection(Socket socket, asio::ssl::context* tls, Lobby& lobby) {
+  if (tls != nullptr) return std::make_shared<ConnectionImpl<TlsStream>>(lobby, std::move(socket), *tls);
+  return std::make_shared<ConnectionImpl<PlainStream>>(lobby, std::move(socket));
 }
 
 }  // namespace quern::http

@@ -13,6 +13,13 @@ std::optional<std::string_view> Request::header(std::string_view lower_case_name
   return std::nullopt;
 }
 
+std::optional<std::string_view> Request::query_value(std::string_view name) const {
+  for (const auto& [key, value] : query) {
+    if (key == name) return value;
+  }
+  return std::nullopt;
+}
+
 void Signal::notify() {
   asio::post(timer_.get_executor(), [self = shared_from_this()] {
     self->set_ = true;

@@ -3,6 +3,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,14 +19,18 @@ namespace asio = boost::asio;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct Request {
-  std::string method;  // "GET"
+  std::string method;  // "GET"; HEAD comes as GET, its reply loses the body
   std::string path;    // percent-decoded, without the query
   std::vector<std::pair<std::string, std::string>> query;
   Headers headers;  // names in lower case
   std::string body;
-  std::string id;  // from X-Request-Id when it is sane, else made here; sent back
+  std::string id;                   // from X-Request-Id when it is sane, else made here; sent back
+  std::string peer;                 // address of the client; empty on a unix socket
+  std::vector<std::string> params;  // what stands in the path for the {…} of its route
+  bool draining = false;            // the server stops: new work is to be refused
 
   std::optional<std::string_view> header(std::string_view lower_case_name) const;
+  std::optional<std::string_view> query_value(std::string_view name) const;
 };
 
 // Wakes one coroutine from any thread. Kept by shared_ptr: the one that notifies may outlive the one that waits.
@@ -53,11 +58,18 @@ class Reply {
   virtual asio::awaitable<bool> write(std::string_view bytes) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
 
-  // A signal on this connection's strand; also notified when the client disconnects.
+  // For whatever reply follows, errors included.
+  virtual void set_header(std::string name, std::string value) = 0;
+
+  // A signal on this connection's strand; also notified when the client disconnects and when time is up.
   virtual std::shared_ptr<Signal> signal() = 0;
   virtual bool client_gone() const = 0;
+  virtual bool out_of_time() const = 0;  // the server stops and has waited long enough: tell the client and end
+
+  virtual int status() const = 0;  // 0: nothing was sent yet
+  virtual int64_t bytes_sent() const = 0;
 };
 
-using Handler = std::function<asio::awaitable<void>(const Request&, Reply&)>;
+using Handler = std::function<asio::awaitable<void>(Request&, Reply&)>;
 
 }  // namespace quern::http

@@ -1,5 +1,7 @@
 #include "server/http/server.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -14,12 +16,15 @@
 
 #include "base/status.h"
 #include "server/http/connection.h"
+#include "server/http/listener.h"
 
 namespace quern::http {
 namespace {
 
-using asio::ip::tcp;
 using boost::system::error_code;
+
+constexpr std::chrono::milliseconds kTick{20};
+constexpr std::chrono::seconds kFarewell{2};  // for the last words of requests whose time is up
 
 class ServerImpl final : public Server, public Lobby {
  public:
@@ -34,6 +39,9 @@ class ServerImpl final : public Server, public Lobby {
   void run();
 
   uint16_t port() const override { return port_; }
+  std::string address() const override;
+  int32_t num_connections() const override { return num_connections_.load(); }
+  asio::any_io_executor executor() override { return context_.get_executor(); }
   void stop() override;
   void join() override;
 
@@ -43,14 +51,15 @@ class ServerImpl final : public Server, public Lobby {
 
  private:
   asio::awaitable<void> accept();
-  asio::awaitable<void> serve(tcp::socket socket);
+  asio::awaitable<void> serve(Socket socket);
   asio::awaitable<void> drain();
   std::vector<std::shared_ptr<Connection>> connections();
 
   const ServerOptions options_;
   const Handler handler_;
+  std::optional<asio::ssl::context> tls_;
   asio::io_context context_;
-  tcp::acceptor acceptor_;
+  Acceptor acceptor_;
   uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
@@ -61,17 +70,17 @@ class ServerImpl final : public Server, public Lobby {
 };
 
 Status ServerImpl::listen() {
-  error_code error;
-  const auto address = asio::ip::make_address(options_.host == "localhost" ? "127.0.0.1" : options_.host, error);
-  if (error) return invalid_argument(fmt::format("--host {}: not an IP address", options_.host));
-  const tcp::endpoint endpoint(address, options_.port);
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return io_error(fmt::format("cannot listen on {}:{}: {}", options_.host, options_.port, error.message()));
-  port_ = acceptor_.local_endpoint().port();
+  QUERN_ASSIGN(tls_, open_tls(options_));
+  QUERN_TRY(open_listener(options_, acceptor_));
+  port_ = port_of(acceptor_);
   return {};
+}
+
+std::string ServerImpl::address() const {
+  if (!options_.unix_socket.empty()) return "unix:" + options_.unix_socket;
+  const bool is_v6 = options_.host.find(':') != std::string::npos;
+  return fmt::format("{}://{}{}{}:{}", tls_ ? "https" : "http", is_v6 ? "[" : "", options_.host, is_v6 ? "]" : "",
+                     port_);
 }
 
 void ServerImpl::run() {
@@ -80,26 +89,26 @@ void ServerImpl::run() {
 }
 
 asio::awaitable<void> ServerImpl::accept() {
-  while (!stopping()) {
+  while (acceptor_.is_open()) {
     error_code error;
-    tcp::socket socket(asio::make_strand(context_));
+    Socket socket(asio::make_strand(context_));
     co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (stopping()) break;
+    if (!acceptor_.is_open()) break;
     if (error) {  // out of descriptors, usually: try again when some are free
       asio::steady_timer pause(context_, std::chrono::milliseconds(50));
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
     if (num_connections_.load() >= options_.connections_max) continue;  // the socket closes
-    socket.set_option(tcp::no_delay(true), error);
+    socket.set_option(asio::ip::tcp::no_delay(true), error);
     const auto executor = socket.get_executor();
     num_connections_.fetch_add(1);
     asio::co_spawn(executor, serve(std::move(socket)), asio::detached);
   }
 }
 
-asio::awaitable<void> ServerImpl::serve(tcp::socket socket) {
-  const auto connection = make_connection(std::move(socket), *this);
+asio::awaitable<void> ServerImpl::serve(Socket socket) {
+  const auto connection = make_connection(std::move(socket), tls_ ? &*tls_ : nullptr, *this);
   std::list<std::weak_ptr<Connection>>::iterator place;
   {
     const std::lock_guard lock(mutex_);
@@ -131,14 +140,31 @@ void ServerImpl::stop() {
   asio::co_spawn(context_, drain(), asio::detached);
 }
 
+// Goes on listening while answers run, so that new requests hear 503 rather than nothing.
 asio::awaitable<void> ServerImpl::drain() {
   error_code ignored;
-  acceptor_.close(ignored);
+  asio::steady_timer pause(context_);
   const auto deadline = std::chrono::steady_clock::now() + options_.drain_timeout;
+  bool told = false;
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto open = connections();
+    bool busy = false;
+    for (const auto& connection : open) {
+      busy |= connection->is_busy();
+      connection->close_if_idle();
+      if (now >= deadline && !told) connection->expire();
+    }
+    told |= now >= deadline;
+    if (!busy || now >= deadline + kFarewell) break;
+    pause.expires_after(kTick);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  acceptor_.close(ignored);
+  if (!options_.unix_socket.empty()) ::unlink(options_.unix_socket.c_str());
   while (num_connections_.load() > 0) {
-    const bool late = std::chrono::steady_clock::now() >= deadline;
-    for (const auto& connection : connections()) late ? connection->close_now() : connection->close_if_idle();
-    asio::steady_timer pause(context_, std::chrono::milliseconds(20));
+    for (const auto& connection : connections()) connection->close_now();
+    pause.expires_after(kTick);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
   context_.stop();

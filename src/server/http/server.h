@@ -13,7 +13,10 @@ namespace quern::http {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 9997;  // 0: any free one
+  uint16_t port = 9997;      // 0: any free one
+  std::string unix_socket;   // not empty: listen there instead of host and port
+  std::string ssl_certfile;  // PEM; both or none: TLS
+  std::string ssl_keyfile;
   int32_t threads = 2;
   int32_t connections_max = 4096;          // one more is closed at once
   size_t header_bytes_max = 64u << 10;     // over it: 431
@@ -26,12 +29,18 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Binds and listens; requests are taken from then on. Errors: kInvalidArgument (host), kIo (port in use).
+  // Binds and listens; requests are taken from then on. Errors: kInvalidArgument (host, certificate), kIo (port in
+  // use).
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Handler handler);
   virtual ~Server() = default;
 
-  virtual uint16_t port() const = 0;
-  // Stops listening, closes idle connections, lets running requests finish within drain_timeout. Safe in any thread.
+  virtual uint16_t port() const = 0;             // 0 on a unix socket
+  virtual std::string address() const = 0;       // "http://127.0.0.1:9997", "unix:/run/quern.sock"
+  virtual int32_t num_connections() const = 0;   // open now
+  virtual asio::any_io_executor executor() = 0;  // of the server's threads, for work beside connections
+
+  // Takes no new work (Request::draining is set), closes idle connections and lets running requests finish; those that
+  // still run after drain_timeout are told (Reply::out_of_time) and closed. Safe in any thread.
   virtual void stop() = 0;
   virtual void join() = 0;  // returns when stopped and drained
 };

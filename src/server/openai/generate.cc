@@ -28,9 +28,9 @@ ApiResult<Json> parse_body(const http::Request& request) {
 ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
   if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
   const auto name = body.find("model");
-  if (name == body.end() || name->is_null()) return models.find("");
+  if (name == body.end() || name->is_null()) return models.find_generator("");
   if (!name->is_string()) return bad_field("model", "model: must be a string");
-  return models.find(name->get<std::string>());
+  return models.find_generator(name->get<std::string>());
 }
 
 SamplingOptions defaults_of(const ServedModel& model) {

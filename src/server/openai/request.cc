@@ -216,7 +216,10 @@ ApiResult<CompletionRequest> parse_completion_request(const Json& body, const Sa
     const Json wrapped = {{"prompt", list}};
     Fields inner(wrapped);
     const auto ids = inner.integers("prompt", 0, kTokensMax, std::numeric_limits<size_t>::max());
-    if (!ids) return fields.fault("prompt", inner.take_error().message);
+    if (!ids) {
+      inner.fault("prompt", "prompt: null is no prompt");
+      return fields.fault("prompt", inner.take_error().message);
+    }
     completion.prompts.emplace_back(std::vector<int32_t>(ids->begin(), ids->end()));
   };
   if (prompt == nullptr) {

@@ -1,0 +1,79 @@
+#include "server/http/parse.h"
+
+#include <cctype>
+#include <random>
+
+#include "fmt/format.h"
+
+namespace quern::http {
+namespace {
+
+std::string make_id() {
+  thread_local std::mt19937_64 generator{std::random_device{}()};
+  return fmt::format("{:016x}", generator());
+}
+
+// A request id from outside goes into headers and logs: letters, digits and -_. only, and not endless.
+bool is_sane_id(std::string_view id) {
+  if (id.empty() || id.size() > 128) return false;
+  for (const char c : id) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') return false;
+  }
+  return true;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string percent_decode(std::string_view text, bool plus_is_space) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
+      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_query(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('&'), text.size());
+    const std::string_view part = text.substr(0, end);
+    const size_t equals = std::min(part.find('='), part.size());
+    pairs.emplace_back(percent_decode(part.substr(0, equals), true),
+                       percent_decode(part.substr(std::min(equals + 1, part.size())), true));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Request to_request(boost::beast::http::request<boost::beast::http::string_body>&& message) {
+  Request request;
+  request.method = std::string(message.method_string());
+  const std::string_view target(message.target().data(), message.target().size());
+  const size_t question = std::min(target.find('?'), target.size());
+  request.path = percent_decode(target.substr(0, question), false);
+  request.query = parse_query(target.substr(std::min(question + 1, target.size())));
+  for (const auto& field : message) {
+    std::string name(field.name_string());
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    request.headers.emplace_back(std::move(name), std::string(field.value()));
+  }
+  request.body = std::move(message.body());
+  const auto id = request.header("x-request-id");
+  request.id = id && is_sane_id(*id) ? std::string(*id) : make_id();
+  return request;
+}
+
+}  // namespace quern::http

@@ -1,0 +1,223 @@
+#include "server/ollama/request.h"
+
+#include <limits>
+
+#include "base/status.h"
+
+namespace quern::ollama {
+namespace {
+
+constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
+constexpr size_t kStopsMax = 64;
+
+// Ollama's own defaults, where the model's makers say nothing.
+SamplingOptions ollama_sampling(const ServedModel& model) {
+  SamplingOptions sampling;
+  sampling.temperature = 0.8f;
+  sampling.top_k = 40;
+  sampling.top_p = 0.9f;
+  model.text->defaults().apply_to(sampling);
+  return sampling;
+}
+
+struct Options {
+  int64_t num_predict = -1;  // -1 and -2: to the end of the context
+  int64_t num_ctx = 0;       // 0: the model's
+};
+
+void read_sampling(Fields& fields, SamplingOptions& sampling) {
+  const auto set = [&](float& target, const char* name, double min, double max) {
+    if (const auto value = fields.number(name, min, max)) target = static_cast<float>(*value);
+  };
+  constexpr double kTiny = std::numeric_limits<float>::min();
+  set(sampling.temperature, "temperature", 0, 100);
+  set(sampling.top_p, "top_p", kTiny, 1);
+  set(sampling.min_p, "min_p", 0, 1);
+  set(sampling.typical_p, "typical_p", kTiny, 1);
+  set(sampling.repetition_penalty, "repeat_penalty", kTiny, 100);
+  set(sampling.presence_penalty, "presence_penalty", -2, 2);
+  set(sampling.frequency_penalty, "frequency_penalty", -2, 2);
+  if (const auto value = fields.integer("top_k", -1, kIntMax)) sampling.top_k = static_cast<int32_t>(*value);
+  if (const auto value =
+          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
+    sampling.seed = static_cast<uint64_t>(*value);
+  }
+}
+
+Options read_options(const Json& object, const ServedModel& model, Request& request, Fields& outer) {
+  Options options;
+  Fields fields(object);
+  read_sampling(fields, request.sampling);
+  options.num_predict = fields.integer("num_predict", -2, kIntMax).value_or(-1);
+  options.num_ctx = fields.integer("num_ctx", 0, kIntMax).value_or(0);
+  if (options.num_ctx > model.max_model_len()) {
+    fields.fault("num_ctx", fmt::format("num_ctx: {} is over the {} tokens this model is served with", options.num_ctx,
+                                        model.max_model_len()));
+  }
+  if (const auto stops = fields.string_or_strings("stop", kStopsMax)) {
+    for (const std::string& stop : *stops) {
+      if (stop.empty()) fields.fault("stop", "stop: an empty string cannot end an answer");
+      request.stop.push_back(stop);
+    }
+  }
+  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.fault("mirostat", "mirostat: is not supported");
+  // How Ollama runs a model on its machine; here the server's own options say that.
+  fields.accept({"num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa", "low_vram",
+                 "f16_kv", "vocab_only", "num_keep", "mirostat_tau", "mirostat_eta"});
+  fields.refuse_unknown();
+  if (!fields.ok()) {
+    const ApiError error = fields.take_error();
+    outer.fault("options." + error.param, "options." + error.message);
+  }
+  return options;
+}
+
+// Fields that ask for what this server cannot do yet.
+void refuse_unsupported(Fields& fields) {
+  const auto refuse_unless = [&](const char* name, auto harmless) {
+    const Json* value = fields.any(name);
+    if (value != nullptr && !harmless(*value)) fields.fault(name, fmt::format("{}: is not supported", name));
+  };
+  refuse_unless("format", [](const Json& value) { return value == ""; });
+  refuse_unless("think", [](const Json& value) { return value == false; });
+  refuse_unless("logprobs", [](const Json& value) { return value == false; });
+  refuse_unless("top_logprobs", [](const Json& value) { return value == 0; });
+  for (const char* name : {"images", "context", "suffix", "template"}) {
+    refuse_unless(name, [](const Json& value) { return value == "" || value == Json::array(); });
+  }
+}
+
+ApiResult<Json> read_message(const Json& message, size_t index) {
+  const std::string where = fmt::format("messages[{}]", index);
+  if (!message.is_object()) return bad_field(where, where + ": must be an object");
+  Fields fields(message);
+  const auto role = fields.string("role").value_or("");
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
+    fields.fault("role", fmt::format("role: \"{}\" is not a role", role));
+  }
+  Json result = {{"role", role}, {"content", fields.string("content").value_or("")}};
+  if (const Json* calls = fields.array("tool_calls"); calls != nullptr && !calls->empty())
+    result["tool_calls"] = *calls;
+  if (const auto name = fields.string("tool_name")) result["name"] = *name;
+  if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
+    fields.fault("images", "images: the model reads text only");
+  }
+  fields.accept({"thinking", "tool_call_id"});
+  if (fields.ok()) return result;
+  ApiError error = fields.take_error();
+  error.message = where + "." + error.message;
+  error.param = where + "." + error.param;
+  return std::unexpected(std::move(error));
+}
+
+// num_ctx as an upper limit of prompt and answer together.
+ApiResult<GenerationRequest> finish(GenerationRequest result, const Options& options, std::vector<int32_t> ids) {
+  Request& request = result.generation.request;
+  request.prompt_ids = std::move(ids);
+  request.max_tokens = options.num_predict > 0 ? static_cast<int32_t>(options.num_predict) : 0;
+  if (options.num_ctx == 0) return result;
+  const int64_t room = options.num_ctx - std::ssize(request.prompt_ids);
+  if (room < 1) {
+    return bad_field("options.num_ctx", fmt::format("options.num_ctx: a prompt of {} tokens does not fit in {}",
+                                                    request.prompt_ids.size(), options.num_ctx));
+  }
+  const int64_t wanted = request.max_tokens == 0 ? room : request.max_tokens;
+  request.max_tokens = static_cast<int32_t>(std::min(room, wanted));
+  return result;
+}
+
+GenerationRequest begin(Fields& fields, const ServedModel& model, Options& options) {
+  GenerationRequest result{.generation = {.model = &model, .request = {}}};
+  result.generation.request.sampling = ollama_sampling(model);
+  fields.accept({"model", "name"});
+  accept_residency(fields);
+  result.stream = fields.boolean("stream").value_or(true);
+  if (const Json* object = fields.object("options")) {
+    options = read_options(*object, model, result.generation.request, fields);
+  }
+  if (options.num_predict == 0) result.load_only = true;
+  refuse_unsupported(fields);
+  return result;
+}
+
+}  // namespace
+
+void accept_residency(Fields& fields) {
+  const Json* keep = fields.any("keep_alive");
+  if (keep != nullptr && !keep->is_number() && !keep->is_string()) {
+    fields.fault("keep_alive", "keep_alive: must be a number of seconds or a duration");
+  }
+}
+
+ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
+  if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
+  const char* field = body.contains("model") ? "model" : "name";
+  const auto value = body.find(field);
+  if (value == body.end() || !value->is_string() || value->get<std::string>().empty()) {
+    return bad_field("model", "model is required");
+  }
+  std::string name = value->get<std::string>();
+  constexpr std::string_view kLatest = ":latest";
+  if (auto model = models.find(name)) return model;
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  if (auto model = models.find(name)) return model;
+  return std::unexpected(
+      ApiError{.status = 404, .message = fmt::format("model '{}' not found", value->get<std::string>())});
+}
+
+ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& model) {
+  Fields fields(body);
+  Options options;
+  GenerationRequest result = begin(fields, model, options);
+  const Json* messages = fields.array("messages");
+  TemplateInput input;
+  if (const Json* tools = fields.array("tools"); tools != nullptr && !tools->empty()) input.tools = *tools;
+  fields.refuse_unknown();
+  if (!fields.ok()) return std::unexpected(fields.take_error());
+  if (messages == nullptr || messages->empty()) {
+    result.load_only = true;
+    return result;
+  }
+  input.messages = Json::array();
+  for (size_t i = 0; i < messages->size(); ++i) {
+    auto message = read_message((*messages)[i], i);
+    if (!message) return std::unexpected(message.error());
+    input.messages.push_back(std::move(*message));
+  }
+  // A last turn of the assistant is the beginning of the answer.
+  input.continue_final_message = input.messages.back()["role"] == "assistant";
+  input.add_generation_prompt = !input.continue_final_message;
+  auto ids = encode_messages(model, std::move(input));
+  if (!ids) return std::unexpected(ids.error());
+  return finish(std::move(result), options, std::move(*ids));
+}
+
+ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel& model) {
+  Fields fields(body);
+  Options options;
+  GenerationRequest result = begin(fields, model, options);
+  const auto prompt = fields.string("prompt").value_or("");
+  const auto system = fields.string("system").value_or("");
+  const bool raw = fields.boolean("raw").value_or(false);
+  if (raw && !system.empty()) fields.fault("system", "system: not together with raw");
+  fields.refuse_unknown();
+  if (!fields.ok()) return std::unexpected(fields.take_error());
+  if (prompt.empty()) {
+    result.load_only = true;
+    return result;
+  }
+  if (raw || !model.text->has_chat_template()) {
+    auto ids = raw ? model.text->encode_rendered(prompt) : model.text->encode_prompt(prompt);
+    if (!ids) return std::unexpected(to_api_error(ids.error()));
+    return finish(std::move(result), options, std::move(*ids));
+  }
+  TemplateInput input;
+  input.messages = Json::array();
+  if (!system.empty()) input.messages.push_back({{"role", "system"}, {"content", system}});
+  input.messages.push_back({{"role", "user"}, {"content", prompt}});
+  auto ids = encode_messages(model, std::move(input));
+  if (!ids) return std::unexpected(ids.error());
+  return finish(std::move(result), options, std::move(*ids));
+}
+
+}  // namespace quern::ollama

@@ -1,0 +1,29 @@
+// Ollama's requests of text generation: wire fields to validated values.
+#pragma once
+
+#include <optional>
+
+#include "base/json.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+#include "server/generation.h"
+
+namespace quern::ollama {
+
+struct GenerationRequest {
+  Generation generation;
+  bool stream = true;
+  bool load_only = false;  // no prompt: the client only wants the model to be there
+};
+
+// `model` was found already. Encodes the prompt. Errors name the field.
+ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& model);
+ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel& model);
+
+// Names that Ollama's clients use: with ":latest" or without. 404 in Ollama's words.
+ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body);
+
+// keep_alive and the like: checked, without effect, for a model stays loaded as long as the server runs.
+void accept_residency(Fields& fields);
+
+}  // namespace quern::ollama

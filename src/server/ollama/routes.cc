@@ -1,0 +1,110 @@
+#include "server/ollama/routes.h"
+
+#include "base/status.h"
+#include "server/offload.h"
+#include "server/ollama/answer.h"
+#include "server/ollama/request.h"
+
+namespace quern::ollama {
+namespace {
+
+using http::asio::awaitable;
+
+using Parse = ApiResult<GenerationRequest> (*)(const Json&, const ServedModel&);
+
+ApiResult<GenerationRequest> prepare(const ModelTable& models, const http::Request& request, Parse parse) {
+  auto body = parse_body(request);
+  if (!body) return std::unexpected(body.error());
+  const auto model = find_model(models, *body);
+  if (!model) return std::unexpected(model.error());
+  if (!(*model)->engine) {
+    return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support generate", (*model)->id)});
+  }
+  return parse(*body, **model);
+}
+
+std::string line(const Json& object) {
+  return dump_json(object) + "\n";
+}
+
+awaitable<void> answer_whole(AnswerKind kind, const std::string& model, EventStreams& streams, http::Reply& reply) {
+  const auto begin = Clock::now();
+  std::string text;
+  std::optional<FinishEvent> finish;
+  const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
+    if (event.token) text += event.token->text;
+    if (event.finish) {
+      text += event.finish->text;
+      finish = *event.finish;
+    }
+    co_return true;
+  };
+  co_await pump(reply, streams, sink);
+  if (!finish) co_return;  // the client is gone
+  if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
+  co_await send_json(reply, end(kind, model, text, *finish, begin));
+}
+
+awaitable<void> answer_stream(AnswerKind kind, const std::string& model, EventStreams& streams, http::Reply& reply) {
+  const auto begin = Clock::now();
+  co_await reply.start_stream(200, "application/x-ndjson", {});
+  const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
+    std::string bytes;
+    if (event.token && !event.token->text.empty()) bytes += line(part(kind, model, event.token->text));
+    if (event.finish && event.finish->reason == FinishReason::kError) {
+      co_await reply.write(error_body(finish_error(*event.finish)) + "\n");
+      co_return false;
+    }
+    if (event.finish && !event.finish->text.empty()) bytes += line(part(kind, model, event.finish->text));
+    if (event.finish) bytes += line(end(kind, model, "", *event.finish, begin));
+    co_return bytes.empty() || co_await reply.write(bytes);
+  };
+  co_await pump(reply, streams, sink);
+  co_await reply.end_stream();
+}
+
+awaitable<void> answer(AnswerKind kind, Parse parse, const ModelTable& models, const http::Request& request,
+                       http::Reply& reply) {
+  const std::function<ApiResult<GenerationRequest>()> make_job = [&] { return prepare(models, request, parse); };
+  auto job = co_await offload(make_job);
+  if (!job) co_return co_await send_error(reply, job.error(), error_body);
+  const std::string& model = job->generation.model->id;
+  if (job->load_only) co_return co_await send_json(reply, loaded(kind, model));
+  auto streams = submit(job->generation);
+  if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
+  if (job->stream) {
+    co_await answer_stream(kind, model, *streams, reply);
+  } else {
+    co_await answer_whole(kind, model, *streams, reply);
+  }
+}
+
+awaitable<void> chat(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  return answer(AnswerKind::kChat, parse_chat, models, request, reply);
+}
+
+awaitable<void> generate(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  return answer(AnswerKind::kGenerate, parse_generate, models, request, reply);
+}
+
+awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& reply) {
+  return send_json(reply, {{"version", "0.1.0"}});
+}
+
+}  // namespace
+
+Routes routes() {
+  return {
+      {"POST", "/api/chat", chat, Access::kKey, error_body},
+      {"POST", "/api/generate", generate, Access::kKey, error_body},
+      {"POST", "/api/embed", embed, Access::kKey, error_body},
+      {"POST", "/api/embeddings", embeddings, Access::kKey, error_body},
+      {"GET", "/api/tags", tags, Access::kKey, error_body},
+      {"GET", "/api/ps", ps, Access::kKey, error_body},
+      {"POST", "/api/show", show, Access::kKey, error_body},
+      {"POST", "/api/pull", pull, Access::kKey, error_body},
+      {"GET", "/api/version", version, Access::kKey, error_body},
+  };
+}
+
+}  // namespace quern::ollama

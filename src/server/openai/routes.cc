@@ -1,0 +1,24 @@
+#include "server/openai/routes.h"
+
+#include "server/openai/embeddings.h"
+#include "server/openai/generate.h"
+
+namespace quern::openai {
+
+Routes routes() {
+  return {
+      {"POST", "/v1/chat/completions", chat_completions},
+      {"POST", "/v1/completions", completions},
+      {"POST", "/v1/embeddings", embeddings},
+      {"POST", "/score", score},
+      {"POST", "/v1/score", score},
+      {"POST", "/classify", classify},
+      {"POST", "/v1/classify", classify},
+      {"POST", "/tokenize", tokenize},
+      {"POST", "/v1/tokenize", tokenize},
+      {"POST", "/detokenize", detokenize},
+      {"POST", "/v1/detokenize", detokenize},
+  };
+}
+
+}  // namespace quern::openai

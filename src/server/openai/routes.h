@@ -1,0 +1,9 @@
+#pragma once
+
+#include "server/route.h"
+
+namespace quern::openai {
+
+Routes routes();
+
+}  // namespace quern::openai
