@@ -207,9 +207,10 @@ ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel&
     return result;
   }
   if (raw || !model.text->has_chat_template()) {
-    auto ids = raw ? model.text->encode_rendered(prompt) : model.text->encode_prompt(prompt);
-    if (!ids) return std::unexpected(to_api_error(ids.error()));
-    return finish(std::move(result), options, std::move(*ids));
+    // A raw prompt is one that the client rendered itself: its special tokens count.
+    auto encoding = model.text->tokenizer().encode(prompt, {.add_special = true, .parse_special = raw});
+    if (!encoding) return std::unexpected(to_api_error(encoding.error()));
+    return finish(std::move(result), options, std::move(encoding->ids));
   }
   TemplateInput input;
   input.messages = Json::array();
