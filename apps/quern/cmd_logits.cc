@@ -1,10 +1,12 @@
 // quern logits MODEL --ids 1,2,3 -o out.safetensors [--hidden]: what a model computes for given ids, every position.
+// Encoders give their last states and the embedding, classifiers the logits of their labels.
 #include <algorithm>
 #include <map>
 #include <memory>
 
 #include "base/status.h"
 #include "command.h"
+#include "engine/encoder_service.h"
 #include "engine/sequence_runner.h"
 #include "formats/safetensors/safetensors_writer.h"
 #include "generation_options.h"
@@ -17,6 +19,7 @@ namespace {
 struct LogitsOptions {
   std::string model;
   std::string ids;
+  std::string type_ids;
   std::filesystem::path output;
   bool hidden = false;
   EngineOptions engine;
@@ -30,12 +33,14 @@ class NamedRows {
     entry.cols = cols;
     entry.values.insert(entry.values.end(), rows.begin(), rows.end());
   }
+  void append_vector(const std::string& name, std::span<const float> values) { append(name, values, 0); }
   Status write(const std::filesystem::path& path) const {
     std::vector<TensorView> tensors;
     for (const auto& entry : entries_) {
+      const auto size = static_cast<int64_t>(entry->values.size());
       tensors.push_back({.name = entry->name,
                          .dtype = DType::kF32,
-                         .shape = {static_cast<int64_t>(entry->values.size()) / entry->cols, entry->cols},
+                         .shape = entry->cols == 0 ? Shape{size} : Shape{size / entry->cols, entry->cols},
                          .bytes = std::as_bytes(std::span(entry->values))});
     }
     return write_safetensors(path, tensors);
@@ -44,7 +49,7 @@ class NamedRows {
  private:
   struct Entry {
     std::string name;
-    int64_t cols = 0;
+    int64_t cols = 0;  // 0: a vector
     std::vector<float> values;
   };
   Entry& find(const std::string& name) {
@@ -56,6 +61,17 @@ class NamedRows {
   }
   std::vector<std::unique_ptr<Entry>> entries_;
 };
+
+// Appends the states a forward shows.
+HiddenTap tap_into(NamedRows& result, Device& device) {
+  return [&result, &device, host = std::vector<float>()](const std::string& name, Mat states) mutable {
+    host.resize(static_cast<size_t>(states.cols));
+    for (int64_t row = 0; row < states.rows; ++row) {
+      device.download(states.row(row), host);
+      result.append(name, host, states.cols);
+    }
+  };
+}
 
 Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int32_t>& ids,
                       const LogitsOptions& options) {
@@ -76,14 +92,7 @@ Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int
   }
   QUERN_ASSIGN(auto sequences, SequenceRunner::create(*runner, {.tokens_max = static_cast<int32_t>(ids.size())}));
   NamedRows result;
-  std::vector<float> host;
-  const HiddenTap tap = [&](const std::string& name, Mat states) {
-    host.resize(static_cast<size_t>(states.cols));
-    for (int64_t row = 0; row < states.rows; ++row) {
-      runner->device().download(states.row(row), host);
-      result.append(name, host, states.cols);
-    }
-  };
+  const HiddenTap tap = tap_into(result, runner->device());
   QUERN_TRY(sequences.append_chunked(
       0, ids, LogitsRows::kAll,
       [&](int32_t, std::span<float> logits) -> Status {
@@ -94,13 +103,39 @@ Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int
   return result.write(options.output);
 }
 
+Status encoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int32_t>& ids,
+                      const LogitsOptions& options) {
+  std::vector<int32_t> type_ids;
+  if (!options.type_ids.empty()) {
+    QUERN_ASSIGN(type_ids, parse_ids("--type-ids", options.type_ids));
+    if (type_ids.size() != ids.size()) {
+      return invalid_argument(fmt::format("--type-ids: {} for {} ids", type_ids.size(), ids.size()));
+    }
+  }
+  QUERN_ASSIGN(const RunnerOptions settings, runner_options(options.engine));
+  QUERN_ASSIGN(auto service, EncoderService::create(std::move(source), {.device = settings.device,
+                                                                        .precision = settings.precision,
+                                                                        .num_threads = settings.num_threads}));
+  NamedRows result;
+  const HiddenTap tap = tap_into(result, service->device());
+  auto output = service->run({ids, type_ids}, true, options.hidden ? &tap : nullptr);
+  if (!output) return make_error(output.error().code, "--ids: " + output.error().message);
+  if (!output->scores.empty()) result.append_vector("logits", output->scores);
+  if (output->scores.empty() || options.hidden) {
+    result.append("last_hidden_state", output->last_hidden_state, service->config().hidden_size);
+  }
+  if (!output->embedding.empty()) result.append_vector("embedding", output->embedding);
+  return result.write(options.output);
+}
+
 Status run(const LogitsOptions& options) {
   QUERN_ASSIGN(const auto ids, parse_ids("--ids", options.ids));
   QUERN_ASSIGN(const auto path, resolve_model(options.model));
   QUERN_ASSIGN(auto source, open_model_source(path));
   QUERN_ASSIGN(const ModelConfig config, read_model_config(*source));
-  if (config.kind != ModelKind::kDecoder) {
-    return unsupported(fmt::format("{}: logits of encoders are not offered", path.string()));
+  if (config.kind != ModelKind::kDecoder) return encoder_logits(std::move(source), ids, options);
+  if (!options.type_ids.empty()) {
+    return invalid_argument(fmt::format("--type-ids: {} has no token types", path.string()));
   }
   if (auto done = decoder_logits(std::move(source), ids, options); !done) {
     return std::unexpected(in_terms_of_options(done.error(), "--ids"));
@@ -115,6 +150,7 @@ void add_logits(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("logits", "write the logits of given ids to a safetensors file");
   command->add_option("MODEL", options->model, kModelHelp)->required();
   command->add_option("--ids", options->ids, "token ids, used as given: 1,2,3")->required();
+  command->add_option("--type-ids", options->type_ids, "segment of each id, for encoders that have them: 0,0,1");
   command->add_option("-o,--output", options->output, "safetensors file to write")->required();
   command->add_flag("--hidden", options->hidden, "the states between the layers too: embed, layer.N, final");
   add_engine_options(*command, options->engine);

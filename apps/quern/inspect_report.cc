@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "base/status.h"
 #include "formats/hf_folder.h"
+#include "models/model_config.h"
 
 namespace quern::cli {
 namespace {
@@ -64,10 +65,10 @@ Json value_json(const GgufValue& value) {
 
 Json metadata_json(const Inspected& inspected) {
   Json::object_t object;
-  if (inspected.gguf) {
-    for (const auto& [key, value] : inspected.gguf->metadata().pairs()) append(object, key, value_json(value));
+  if (inspected.source.gguf) {
+    for (const auto& [key, value] : inspected.source.gguf->metadata().pairs()) append(object, key, value_json(value));
   } else {
-    for (const auto& [key, value] : inspected.safetensors->metadata()) append(object, key, value);
+    for (const auto& [key, value] : inspected.source.safetensors->metadata()) append(object, key, value);
   }
   return object;
 }
@@ -124,9 +125,57 @@ std::string megabytes(uint64_t bytes) {
 }
 
 std::string container_line(const Inspected& inspected) {
-  if (!inspected.gguf) return "safetensors";
-  return fmt::format("GGUF version {}, {} part{}", inspected.gguf->version(), inspected.gguf->num_parts(),
-                     inspected.gguf->num_parts() == 1 ? "" : "s");
+  if (!inspected.source.gguf) return "safetensors";
+  const GgufFile& gguf = *inspected.source.gguf;
+  return fmt::format("GGUF version {}, {} part{}", gguf.version(), gguf.num_parts(), gguf.num_parts() == 1 ? "" : "s");
+}
+
+constexpr std::pair<const char*, KvDType> kCacheTypes[] = {
+    {"f32", KvDType::kF32}, {"f16", KvDType::kF16}, {"bf16", KvDType::kBF16}, {"q8_0", KvDType::kQ8_0}};
+
+bool has_cache(const Inspected& inspected) {
+  return inspected.model && inspected.model->kind == ModelKind::kDecoder;
+}
+
+// Elements the cache holds per token in one layer: key and value of every head, or the one latent.
+int64_t cache_values(const ModelConfig& config) {
+  return static_cast<int64_t>(kv_bytes_per_token(config, KvDType::kF16, KvDType::kF16)) / 2 / config.num_layers;
+}
+
+void add_model(const Inspected& inspected, Json& report) {
+  if (!inspected.model) return;
+  const ModelConfig& config = *inspected.model;
+  report["model"] = {
+      {"family", config.family}, {"context_length", config.context_length}, {"layers", config.num_layers}};
+  if (!has_cache(inspected)) return;
+  Json cache = {{"bytes_per_token", kv_bytes_per_token(config, KvDType::kF16, KvDType::kF16)},
+                {"dtype", "f16"},
+                {"values_per_token_and_layer", cache_values(config)}};
+  const MlaConfig& mla = config.attention.mla;
+  if (mla.kv_lora_rank > 0) cache["latent"] = {{"kv_lora_rank", mla.kv_lora_rank}, {"rope_dim", mla.rope_dim}};
+  for (const auto& [name, dtype] : kCacheTypes) {
+    cache["bytes_per_token_as"][name] = kv_bytes_per_token(config, dtype, dtype);
+  }
+  report["kv_cache"] = std::move(cache);
+}
+
+std::string model_text(const Inspected& inspected) {
+  if (!inspected.model) return "";
+  const ModelConfig& config = *inspected.model;
+  std::string text =
+      fmt::format("\nmodel    {}, {} layers, context {}\n", config.family, config.num_layers, config.context_length);
+  if (!has_cache(inspected)) return text;
+  const MlaConfig& mla = config.attention.mla;
+  text += fmt::format("kv cache {} bytes per token (f16; {} values per layer: {})",
+                      kv_bytes_per_token(config, KvDType::kF16, KvDType::kF16), cache_values(config),
+                      mla.kv_lora_rank > 0
+                          ? fmt::format("a latent of {} and a rotated key of {}", mla.kv_lora_rank, mla.rope_dim)
+                          : fmt::format("{} heads, keys of {}, values of {}", config.attention.num_kv_heads,
+                                        config.attention.head_dim, config.attention.value_dim));
+  for (const auto& [name, dtype] : kCacheTypes) {
+    if (dtype != KvDType::kF16) text += fmt::format(", {} {}", name, kv_bytes_per_token(config, dtype, dtype));
+  }
+  return text + "\n";
 }
 
 Result<bool> has_gguf_magic(const fs::path& path) {
@@ -139,13 +188,10 @@ Result<bool> has_gguf_magic(const fs::path& path) {
 
 }  // namespace
 
-const TensorFile& Inspected::tensors() const {
-  if (gguf) return *gguf;
-  return *safetensors;
-}
-
 Result<Inspected> open_inspected(const fs::path& path) {
-  Inspected inspected{.path = path};
+  Inspected inspected;
+  ModelSource& source = inspected.source;
+  source.path = path;
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   bool is_gguf = path.extension() == ".gguf" && !is_folder;
@@ -153,13 +199,17 @@ Result<Inspected> open_inspected(const fs::path& path) {
     QUERN_ASSIGN(is_gguf, has_gguf_magic(path));
   }
   if (is_gguf) {
-    QUERN_ASSIGN(inspected.gguf, GgufFile::open(path));
-    return inspected;
+    QUERN_ASSIGN(source.gguf, GgufFile::open(path));
+  } else {
+    QUERN_ASSIGN(source.safetensors, SafetensorsFile::open(path));
   }
-  QUERN_ASSIGN(inspected.safetensors, SafetensorsFile::open(path));
   if (is_folder && fs::exists(path / "config.json", ignored)) {
     QUERN_ASSIGN(HfFolder folder, open_hf_folder(path));
-    inspected.config = std::move(folder.config);
+    source.folder = std::make_unique<HfFolder>(std::move(folder));
+  }
+  // A sound container may hold a model that is unknown or impossible: then there is nothing to say about one.
+  if (source.gguf || source.folder) {
+    if (auto config = read_model_config(source)) inspected.model = std::move(*config);
   }
   return inspected;
 }
@@ -173,14 +223,14 @@ Json tensor_json(const TensorView& tensor) {
 
 Json inspect_json(const Inspected& inspected) {
   Json report;
-  report["path"] = inspected.path.string();
-  report["container"] = inspected.gguf ? "gguf" : "safetensors";
-  if (inspected.gguf) {
-    report["version"] = inspected.gguf->version();
-    report["parts"] = inspected.gguf->num_parts();
+  report["path"] = inspected.source.path.string();
+  report["container"] = inspected.source.gguf ? "gguf" : "safetensors";
+  if (inspected.source.gguf) {
+    report["version"] = inspected.source.gguf->version();
+    report["parts"] = inspected.source.gguf->num_parts();
   }
   report["metadata"] = metadata_json(inspected);
-  if (inspected.config) report["config"] = *inspected.config;
+  if (inspected.source.folder) report["config"] = inspected.source.folder->config;
   report["tensors"] = Json::array();
   for (const TensorView& tensor : inspected.tensors().tensors()) report["tensors"].push_back(tensor_json(tensor));
   const auto totals = count(inspected.tensors());
@@ -194,6 +244,7 @@ Json inspect_json(const Inspected& inspected) {
     report["dtypes"][std::string(dtype)] = {
         {"tensors", of_dtype.tensors}, {"parameters", of_dtype.parameters}, {"bytes", of_dtype.bytes}};
   }
+  add_model(inspected, report);
   return report;
 }
 
@@ -203,9 +254,9 @@ std::string inspect_text(const Inspected& inspected) {
   const Json metadata = metadata_json(inspected);
   for (const auto& [key, value] : metadata.items())
     text += fmt::format("  {} = {}\n", shown_name(key), shown(value, kValueBytesMax));
-  if (inspected.config) {
+  if (inspected.source.folder) {
     text += "\nconfig.json\n";
-    for (const auto& [key, value] : inspected.config->items())
+    for (const auto& [key, value] : inspected.source.folder->config.items())
       text += fmt::format("  {} = {}\n", shown_name(key), shown(value, kValueBytesMax));
   }
   text += "\ntensors\n";
@@ -221,8 +272,9 @@ std::string inspect_text(const Inspected& inspected) {
                         megabytes(of_dtype.bytes));
   }
   const Totals& all = totals.at("");
-  return text + fmt::format("total    {} tensors, {} parameters, {} ({} bytes)\n", all.tensors, all.parameters,
-                            megabytes(all.bytes), all.bytes);
+  text += fmt::format("total    {} tensors, {} parameters, {} ({} bytes)\n", all.tensors, all.parameters,
+                      megabytes(all.bytes), all.bytes);
+  return text + model_text(inspected);
 }
 
 }  // namespace quern::cli

@@ -7,20 +7,17 @@
 #include <string>
 
 #include "base/json.h"
-#include "formats/gguf/gguf_file.h"
-#include "formats/safetensors/safetensors_file.h"
+#include "models/loader.h"
 #include "quern/status.h"
 
 namespace quern::cli {
 
-// An opened container. Exactly one of the files is there.
+// An opened container: `source` has a GGUF or safetensors, and a folder's configuration where there is one.
 struct Inspected {
-  std::filesystem::path path;
-  std::unique_ptr<GgufFile> gguf;
-  std::unique_ptr<SafetensorsFile> safetensors;
-  std::optional<Json> config;  // config.json of a folder that has one
+  ModelSource source;
+  std::optional<ModelConfig> model;  // of a model this program knows
 
-  const TensorFile& tensors() const;
+  const TensorFile& tensors() const { return *source.tensors(); }
 };
 
 // A .gguf file (part 1 of a split set), a .safetensors file, an index, or a folder; a file of another name is told by
@@ -28,7 +25,9 @@ struct Inspected {
 Result<Inspected> open_inspected(const std::filesystem::path& path);
 
 // {"path","container","version"?,"parts"?,"metadata":{…},"config"?,"tensors":[{"name","dtype","shape","bytes"}],
-//  "num_tensors","parameters","bytes","dtypes":{DTYPE:{"tensors","parameters","bytes"}}}
+//  "num_tensors","parameters","bytes","dtypes":{DTYPE:{"tensors","parameters","bytes"}},
+//  "model"?:{"family","context_length","layers"},
+//  "kv_cache"?:{"bytes_per_token","dtype","values_per_token_and_layer","latent"?,"bytes_per_token_as":{DTYPE:n}}}
 Json inspect_json(const Inspected& inspected);
 
 // Long strings and arrays are shortened; control characters of the file never reach the terminal.

@@ -201,11 +201,22 @@ void fill_in_ids(Source& source) {
   const auto fill = [&](std::optional<TokenId>& id, TokenId usual) {
     if (!id && static_cast<size_t>(usual) < source.tokens->size()) id = usual;
   };
+  const auto find = [&](std::optional<TokenId>& id, std::string_view piece) {
+    if (id) return;
+    const auto it = std::ranges::find(*source.tokens, piece);
+    if (it != source.tokens->end()) id = static_cast<TokenId>(it - source.tokens->begin());
+  };
   if (source.model == "llama") {
     fill(source.ids.unk, 0);
     fill(source.ids.bos, 1);
     fill(source.ids.eos, 2);
   } else if (source.model == "bert") {
+    // Many say start and end only, and the usual numbers are those of BERT's own vocabulary.
+    if (!source.ids.cls) source.ids.cls = source.ids.bos;
+    if (!source.ids.sep) source.ids.sep = source.ids.eos;
+    find(source.ids.unk, "[UNK]");
+    find(source.ids.cls, "[CLS]");
+    find(source.ids.sep, "[SEP]");
     fill(source.ids.unk, 100);
     fill(source.ids.cls, 101);
     fill(source.ids.sep, 102);

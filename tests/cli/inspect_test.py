@@ -90,6 +90,20 @@ class Inspect(unittest.TestCase):
             begin, end = source_header["b"]["data_offsets"]
             self.assertEqual(read_safetensors(output)[1], source[begin:end])
 
+    def test_bytes_of_kv_cache_per_token(self):
+        for path, of_layer in ((GOLDEN / "models" / "llama", 2 * 2 * 16), (GOLDEN / "gguf" / "llama-f32.gguf", 2 * 2 * 16),
+                               (GOLDEN / "models" / "deepseek_v3", 16 + 8), (GOLDEN / "gguf" / "deepseek_v3-f32.gguf", 16 + 8)):
+            with self.subTest(path.name):
+                report = json.loads(inspect(path, "--json").stdout)
+                cache = report["kv_cache"]
+                self.assertEqual(cache["values_per_token_and_layer"], of_layer)
+                self.assertEqual(cache["bytes_per_token"], report["model"]["layers"] * of_layer * 2)
+                self.assertEqual(cache["bytes_per_token_as"]["f32"], 2 * cache["bytes_per_token"])
+                self.assertEqual("latent" in cache, "deepseek" in path.name)
+                self.assertIn(f"kv cache {cache['bytes_per_token']} bytes per token", inspect(path).stdout)
+        self.assertNotIn("kv_cache", json.loads(inspect(GOLDEN / "models" / "bert", "--json").stdout))
+        self.assertNotIn("kv_cache", json.loads(inspect(MALFORMED / "gguf_head_count_zero.gguf", "--json").stdout))
+
     def test_bad_usage_names_the_option_or_the_file(self):
         valid = MALFORMED / "valid.gguf"
         self.assert_refused(inspect(), "PATH")
