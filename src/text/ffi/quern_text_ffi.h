@@ -1,9 +1,10 @@
-// C door of the Rust crate in this folder: Hugging Face `tokenizers` and `minijinja`.
+// C door of the Rust crate in this folder: Hugging Face `tokenizers`, `minijinja` and `llguidance`.
 //
 // Text is UTF-8 with an explicit length and may contain NUL. Inputs are borrowed for the call. What a call hands out
 // (QuernBuffer, QuernIds, handles) belongs to the caller and goes back through the matching free function; freeing an
-// empty one is allowed. Handles are immutable after creation: any number of threads may use one at once.
-// Every call catches Rust panics and reports them as QUERN_FFI_INTERNAL. On failure `error` holds one line of text.
+// empty one is allowed. Handles but QuernMatcher are immutable after creation: any number of threads may use one at
+// once. Every call catches Rust panics and reports them as QUERN_FFI_INTERNAL. On failure `error` holds one line of
+// text.
 #pragma once
 
 #include <stddef.h>
@@ -113,6 +114,67 @@ void quern_template_free(QuernTemplate* handle);
 // `spans`: what {% generation %} covers, pairs of code point offsets [start, end); its type_ids stay null.
 QuernFfiStatus quern_template_render(const QuernTemplate* handle, QuernBytes variables, int64_t now, QuernBuffer* text,
                                      QuernIds* spans, QuernBuffer* error);
+
+// ---- Grammar ----
+
+typedef struct QuernGrammarEnv QuernGrammarEnv;  // a vocabulary, prepared
+typedef struct QuernGrammar QuernGrammar;        // compiled; may outlive its env, not the context of `encode`
+typedef struct QuernMatcher QuernMatcher;        // one text on its way; one thread at a time
+
+typedef struct QuernGrammarVocabulary {
+  const QuernBytes* tokens;  // the index is the id: the bytes it stands for, a special token's own text; empty: unused
+  const uint8_t* special;    // num_tokens; a special token is never part of text
+  size_t num_tokens;
+  const uint32_t* end_ids;  // allowed exactly where the grammar may end
+  size_t num_end_ids;
+  // The tokens the model itself would write for text inside a text, at most `capacity`; SIZE_MAX when that cannot be
+  // said. Called by any thread. Null: text that the grammar forces may be written in any tokens.
+  size_t (*encode)(void* context, QuernBytes text, uint32_t* ids, size_t capacity);
+  void* context;
+} QuernGrammarVocabulary;
+
+typedef struct QuernGrammarLimits {
+  uint64_t compile_fuel;  // regex nodes built by compiling
+  uint64_t step_fuel;     // and by one mask
+  uint64_t step_items;    // parser items of one mask
+  uint64_t lexer_states;
+  uint64_t grammar_size;  // symbols in productions
+} QuernGrammarLimits;
+
+typedef enum QuernGrammarKind {
+  QUERN_GRAMMAR_JSON_SCHEMA = 0,
+  QUERN_GRAMMAR_REGEX = 1,
+  QUERN_GRAMMAR_LARK = 2,
+} QuernGrammarKind;
+
+typedef struct QuernGrammarPart {
+  QuernBytes name;
+  int32_t kind;
+  QuernBytes text;
+} QuernGrammarPart;
+
+QuernFfiStatus quern_grammar_env_create(const QuernGrammarVocabulary* vocabulary, const QuernGrammarLimits* limits,
+                                        QuernGrammarEnv** env, QuernBuffer* error);
+void quern_grammar_env_free(QuernGrammarEnv* env);
+
+// The first part is the whole; Lark reaches the others as `@name`. `whitespace`: regex of the blanks allowed between
+// the parts of JSON. QUERN_FFI_INVALID_ARGUMENT names what cannot be honoured.
+QuernFfiStatus quern_grammar_compile(const QuernGrammarEnv* env, const QuernGrammarPart* parts, size_t num_parts,
+                                     QuernBytes whitespace, QuernGrammar** grammar, QuernBuffer* error);
+void quern_grammar_free(QuernGrammar* grammar);
+
+QuernFfiStatus quern_matcher_create(const QuernGrammar* grammar, QuernMatcher** matcher, QuernBuffer* error);
+QuernFfiStatus quern_matcher_copy(const QuernMatcher* matcher, QuernMatcher** copy, QuernBuffer* error);
+void quern_matcher_free(QuernMatcher* matcher);
+
+// num_words = ceil(num_tokens / 32), low bits first. QUERN_FFI_EXHAUSTED: a limit; the matcher is of no use any more.
+QuernFfiStatus quern_matcher_mask(QuernMatcher* matcher, uint32_t* words, size_t num_words, QuernBuffer* error);
+// accepted = 0: the grammar does not allow the token here, nothing changed.
+QuernFfiStatus quern_matcher_accept(QuernMatcher* matcher, uint32_t token, uint8_t* accepted, QuernBuffer* error);
+QuernFfiStatus quern_matcher_rollback(QuernMatcher* matcher, size_t num_tokens, QuernBuffer* error);
+uint8_t quern_matcher_is_accepting(QuernMatcher* matcher);                                      // the text may end here
+uint8_t quern_matcher_is_stopped(const QuernMatcher* matcher);                                  // nothing may follow
+QuernFfiStatus quern_matcher_forced(QuernMatcher* matcher, QuernIds* ids, QuernBuffer* error);  // what must follow
 
 #ifdef __cplusplus
 }

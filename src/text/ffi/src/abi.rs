@@ -49,6 +49,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    pub fn of(bytes: &[u8]) -> Bytes {
+        Bytes { data: bytes.as_ptr(), size: bytes.len() }
+    }
+
     /// # Safety
     /// `data` must point to `size` readable bytes that outlive the result, or `size` must be 0.
     pub unsafe fn as_slice<'a>(self) -> &'a [u8] {

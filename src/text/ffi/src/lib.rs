@@ -1,5 +1,6 @@
-//! Tokenizers and chat templates behind `quern_text_ffi.h`, which is the contract of every exported function.
+//! Tokenizers, chat templates and grammars behind `quern_text_ffi.h`, which is the contract of every exported function.
 
 mod abi;
+mod grammar;
 mod template;
 mod tokenizer;
