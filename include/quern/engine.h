@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "quern/grammar.h"
 #include "quern/status.h"
 
 namespace quern {
@@ -50,6 +51,13 @@ struct SamplingOptions {  // as SamplingParams of vLLM
   std::optional<uint64_t> seed;  // absent: a fresh one, reported back in the finish event
 };
 
+// The marks around a model's reasoning, as tokens, and how many tokens it may take.
+struct ThinkingOptions {
+  std::vector<int32_t> start_ids, end_ids;
+  bool open_in_prompt = false;  // the prompt ends inside the reasoning
+  int32_t budget = -1;          // after so many tokens the reasoning is closed with end_ids; -1: no limit
+};
+
 struct Request {
   std::vector<int32_t> prompt_ids;  // used as given, no start token added; not empty
   SamplingOptions sampling;
@@ -57,10 +65,12 @@ struct Request {
   std::vector<std::string> stop;        // text that ends the answer and is not part of it
   std::vector<int32_t> stop_token_ids;  // besides the model's own end tokens
   bool ignore_eos = false;
-  bool skip_special_tokens = true;  // in the text
-  int32_t n = 1;                    // answers to the same prompt, sharing its KV
-  int32_t priority = 0;             // smaller is served first
-  int32_t top_logprobs = 0;         // most likely tokens to report with each token
+  bool skip_special_tokens = true;         // in the text
+  int32_t n = 1;                           // answers to the same prompt, sharing its KV
+  int32_t priority = 0;                    // smaller is served first
+  int32_t top_logprobs = 0;                // most likely tokens to report with each token
+  std::shared_ptr<const Grammar> grammar;  // of this engine; null: none. The answer ends when the grammar does.
+  ThinkingOptions thinking;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -116,6 +126,10 @@ class Engine {
   // Errors: kInvalidArgument naming the field; kResourceExhausted when the queue is full. A request that can never fit
   // (prompt + 1 > max_model_len, or more blocks than there are) is kInvalidArgument now, not later.
   virtual Result<std::unique_ptr<EventStream>> submit(Request request) = 0;
+
+  // Blocks for up to about a second; a spec used lately costs nothing. kInvalidArgument names what is malformed or
+  // cannot be honoured; kUnsupported: the engine has no tokenizer.
+  virtual Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) = 0;
 
   virtual int32_t vocab_size() const = 0;
   virtual int32_t max_model_len() const = 0;

@@ -49,6 +49,7 @@ std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t 
   sequence->tokens.reserve(prompt.size() + static_cast<size_t>(valid->max_output_tokens));
   sequence->tokens.assign(prompt.begin(), prompt.end());
   sequence->valid = std::move(valid);
+  begin_constraints(*sequence);
   return sequence;
 }
 

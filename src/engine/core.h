@@ -1,6 +1,6 @@
 // The serving core: requests in, events out, one step at a time. A step is plan → run → apply; only apply changes
-// sequences. No thread and no clock of its own but for the times it reports: driven by the engine's thread, or by a
-// test. Thread rule: one owner thread.
+// sequences. No clock of its own but for the times it reports, no thread but the one that makes masks of
+// grammars: driven by the engine's thread, or by a test. Thread rule: one owner thread.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,7 @@ class EngineCore {
   std::unique_ptr<Sequence> make_sequence(int64_t request_id, int64_t arrival, int32_t index,
                                           std::shared_ptr<const ValidRequest> valid);
   void build_batch();
+  void begin_constraints(Sequence& sequence);
 
   // core_apply.cc: what the logits mean.
   struct Chunk {
@@ -67,6 +68,9 @@ class EngineCore {
   };
   void apply(std::span<float> logits);
   void apply_row(Sequence& sequence, std::span<float> logits);
+  // What may not come next gets the logit -inf; what came. true: the grammar allows nothing more.
+  Status constrain(Sequence& sequence, std::span<float> logits);
+  Result<bool> accept(Sequence& sequence, int32_t id);
   // Draws, appends and tells the reader. false: the answer has ended.
   bool take_token(Sequence& sequence, std::span<float> logits);
   void start_forks(Sequence& parent, std::span<const float> logits);
@@ -78,9 +82,10 @@ class EngineCore {
   Runner& runner_;
   const Tokenizer* tokenizer_;
   CoreOptions options_;
-  std::unique_ptr<BlockPool> pool_;  // before the sequences, whose blocks refer to it
-  Sequences running_;                // in order of admission
-  Sequences waiting_;                // in order of service: priority, then arrival
+  std::unique_ptr<BlockPool> pool_;                // before the sequences, whose blocks refer to it
+  std::unique_ptr<GrammarWorker> grammar_worker_;  // before the sequences; made with the first grammar
+  Sequences running_;                              // in order of admission
+  Sequences waiting_;                              // in order of service: priority, then arrival
   int64_t next_id_ = 0;
   int64_t next_arrival_ = 0;
   int64_t requests_ended_ = 0;

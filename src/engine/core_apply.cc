@@ -81,6 +81,10 @@ bool EngineCore::take_token(Sequence& sequence, std::span<float> logits) {
   event.index = sequence.index;
   if (const int32_t count = sequence.valid->request.top_logprobs; count > 0)
     top_logprobs(logits, count, event.top_logprobs);
+  if (const Status status = constrain(sequence, logits); !status) {
+    finish(sequence, FinishReason::kError, &status.error());
+    return false;
+  }
   const auto sampled = sequence.sampler->sample(logits, sequence.prompt(), sequence.output(), sequence.target());
   if (!sampled) {
     finish(sequence, FinishReason::kError, &sampled.error());
@@ -97,6 +101,11 @@ bool EngineCore::take_token(Sequence& sequence, std::span<float> logits) {
   valid.events.push({.token = std::move(event)});
   if (is_end || sequence.text.matched_stop() != nullptr) {
     finish(sequence, FinishReason::kStop);
+    return false;
+  }
+  const auto complete = accept(sequence, sampled->id);
+  if (!complete || *complete) {
+    finish(sequence, complete ? FinishReason::kStop : FinishReason::kError, complete ? nullptr : &complete.error());
     return false;
   }
   if (sequence.output().size() >= static_cast<size_t>(valid.max_output_tokens)) {

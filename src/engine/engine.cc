@@ -13,6 +13,7 @@
 #include "engine/engine_factory.h"
 #include "engine/kv_sizing.h"
 #include "engine/mailbox.h"
+#include "text/grammar.h"
 
 namespace quern {
 
@@ -57,6 +58,7 @@ class ThreadedEngine final : public Engine {
       : parts_(std::move(parts)),
         limits_(limits),
         outstanding_max_(int64_t{options.max_num_seqs} + options.max_waiting),
+        grammars_(parts_.tokenizer ? std::make_unique<GrammarCompiler>(parts_.tokenizer, parts_.eos_ids) : nullptr),
         core_(std::move(core)),
         mailbox_(std::make_shared<EngineMailbox>()),
         published_(core_->stats()),
@@ -66,7 +68,18 @@ class ThreadedEngine final : public Engine {
     thread_.join();
   }
 
+  Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) override {
+    if (!grammars_) return unsupported("grammar: the engine has no tokenizer");
+    return grammars_->compile(spec);
+  }
+
   Result<std::unique_ptr<EventStream>> submit(Request request) override {
+    if (request.grammar != nullptr) {
+      const auto* grammar = dynamic_cast<const CompiledGrammar*>(request.grammar.get());
+      if (grammar == nullptr || &grammar->tokenizer() != parts_.tokenizer.get()) {
+        return invalid_argument("grammar: was compiled for another engine");
+      }
+    }
     QUERN_ASSIGN(auto valid, validate_request(std::move(request), limits_, parts_.eos_ids));
     if (outstanding_.fetch_add(1) >= outstanding_max_) {
       outstanding_.fetch_sub(1);
@@ -124,8 +137,9 @@ class ThreadedEngine final : public Engine {
   EngineParts parts_;
   const RequestLimits limits_;
   const int64_t outstanding_max_;
-  std::unique_ptr<EngineCore> core_;  // the thread's alone, once it runs
-  int64_t requests_ended_seen_ = 0;   // the thread's alone
+  const std::unique_ptr<GrammarCompiler> grammars_;  // null: no tokenizer
+  std::unique_ptr<EngineCore> core_;                 // the thread's alone, once it runs
+  int64_t requests_ended_seen_ = 0;                  // the thread's alone
   std::shared_ptr<EngineMailbox> mailbox_;
   std::atomic<int64_t> next_request_id_ = 0;
   std::atomic<int64_t> outstanding_ = 0;  // submitted and not wholly ended

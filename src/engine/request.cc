@@ -57,6 +57,8 @@ Status check_ends(const Request& request, const RequestLimits& limits) {
     return invalid_argument(
         fmt::format("stop_token_ids: {} ids are more than {}", request.stop_token_ids.size(), kStopIdsMax));
   }
+  QUERN_TRY(check_ids("thinking", request.thinking.start_ids, limits.vocab_size));
+  QUERN_TRY(check_ids("thinking", request.thinking.end_ids, limits.vocab_size));
   return check_ids("stop_token_ids", request.stop_token_ids, limits.vocab_size);
 }
 

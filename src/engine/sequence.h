@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/answer_grammar.h"
 #include "engine/answer_text.h"
 #include "engine/request.h"
+#include "engine/thinking_budget.h"
 #include "kv/block_table.h"
 #include "sample/sampler.h"
 
@@ -31,6 +33,8 @@ struct Sequence {
   SequenceBlocks blocks;
   std::unique_ptr<Sampler> sampler;
   AnswerText text;
+  std::unique_ptr<AnswerGrammar> grammar;  // null: any text
+  ThinkingBudget thinking{nullptr};
 
   bool started = false;  // was admitted at least once
   bool ended = false;    // its FinishEvent is out; removed at the end of the step

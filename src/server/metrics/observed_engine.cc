@@ -94,6 +94,9 @@ class ObservedEngine final : public Engine {
     if (max_tokens > 0) metrics_.max_tokens.observe(max_tokens);
     return std::make_unique<ObservedStream>(std::move(*stream), metrics_, n);
   }
+  Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) override {
+    return engine_->compile_grammar(spec);
+  }
   int32_t vocab_size() const override { return engine_->vocab_size(); }
   int32_t max_model_len() const override { return engine_->max_model_len(); }
   EngineStats stats() const override { return engine_->stats(); }
