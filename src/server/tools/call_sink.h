@@ -1,0 +1,64 @@
+// What parsers of tool calls share: how deltas are written.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/tools/output_parser.h"
+
+namespace quern::tools {
+
+class CallSink {
+ public:
+  explicit CallSink(std::vector<std::string> names) : names_(std::move(names)) {}
+
+  bool knows(std::string_view name) const { return std::ranges::find(names_, name) != names_.end(); }
+  int32_t calls() const { return calls_; }
+
+  // Blanks before and between calls are no content: they wait for a word to follow.
+  void content(std::string_view text, OutputDeltas& out) {
+    blanks_ += text;
+    const size_t end = blanks_.find_last_not_of(" \t\r\n");
+    if (end == std::string::npos) return;
+    append(OutputDelta::Kind::kContent, -1, std::string_view(blanks_).substr(0, end + 1), out);
+    blanks_.erase(0, end + 1);
+  }
+  void reasoning(std::string_view text, OutputDeltas& out) { append(OutputDelta::Kind::kReasoning, -1, text, out); }
+  void call(std::string_view name, OutputDeltas& out) {
+    blanks_.clear();
+    out.push_back({.kind = OutputDelta::Kind::kCall, .text = std::string(name), .call = calls_++});
+  }
+  void arguments(std::string_view text, OutputDeltas& out) {
+    append(OutputDelta::Kind::kArguments, calls_ - 1, text, out);
+  }
+  void finish(OutputDeltas& out) {
+    if (calls_ == 0) append(OutputDelta::Kind::kContent, -1, blanks_, out);
+    blanks_.clear();
+  }
+
+ private:
+  static void append(OutputDelta::Kind kind, int32_t call, std::string_view text, OutputDeltas& out) {
+    if (text.empty()) return;
+    if (!out.empty() && out.back().kind == kind && out.back().call == call) {
+      out.back().text += text;
+    } else {
+      out.push_back({.kind = kind, .text = std::string(text), .call = call});
+    }
+  }
+
+  std::vector<std::string> names_;
+  std::string blanks_;
+  int32_t calls_ = 0;
+};
+
+// Length of the longest end of `text` that is a proper beginning of `marker`.
+inline size_t partial_marker(std::string_view text, std::string_view marker) {
+  for (size_t length = std::min(text.size(), marker.size() - 1); length > 0; --length) {
+    if (text.ends_with(marker.substr(0, length))) return length;
+  }
+  return 0;
+}
+
+}  // namespace quern::tools
