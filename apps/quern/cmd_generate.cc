@@ -7,6 +7,7 @@
 #include "command.h"
 #include "generate_lines.h"
 #include "generation_options.h"
+#include "grammar_options.h"
 #include "input.h"
 #include "model_arg.h"
 
@@ -22,6 +23,7 @@ struct GenerateOptions {
   int32_t top_logprobs = 0;
   int32_t max_num_seqs = 16;
   SamplingArgs sampling;
+  GrammarArgs grammar;
   EngineOptions engine;
 };
 
@@ -50,12 +52,13 @@ Result<Prompt> read_prompt(const GenerateOptions& options, const TextModel& text
   return prompt;
 }
 
-Status answer_once(const GenerateOptions& options, const OpenedModel& model) {
+Status answer_once(const GenerateOptions& options, const OpenedModel& model, std::shared_ptr<const Grammar> grammar) {
   QUERN_ASSIGN(const Prompt prompt, read_prompt(options, *model.text));
   QUERN_ASSIGN(Request request, make_request(options.sampling, model.text->defaults(), {}));
   request.prompt_ids = prompt.ids;
   request.n = options.n;
   request.top_logprobs = options.top_logprobs;
+  request.grammar = std::move(grammar);
   auto stream = model.engine->submit(std::move(request));
   if (!stream) return std::unexpected(in_terms_of_options(stream.error(), prompt.option));
   const auto show = [&](int32_t, const std::string& text) {
@@ -81,12 +84,17 @@ Status run(GenerateOptions& options) {
       options.ids.has_value() + options.prompt.has_value() + options.messages.has_value() + options.jsonl;
   if (sources != 1) return invalid_argument("generate: give one of --ids, --prompt, --messages, --jsonl");
   if (options.n < 1) return invalid_argument(fmt::format("--n: {} is less than 1", options.n));
+  QUERN_ASSIGN(const auto named, read_grammar(options.grammar));
   QUERN_ASSIGN(options.engine.model_path, resolve_model(options.model));
   options.engine.max_num_seqs = options.jsonl ? options.max_num_seqs : std::min(options.n, options.max_num_seqs);
   auto model = open_model(options.engine);
   if (!model) return std::unexpected(in_terms_of_options(model.error(), ""));
-  if (options.jsonl) return generate_lines(*model, options.sampling);
-  return answer_once(options, *model);
+  std::shared_ptr<const Grammar> grammar;
+  if (named) {
+    QUERN_ASSIGN(grammar, compile(*model->engine, *named));
+  }
+  if (options.jsonl) return generate_lines(*model, options.sampling, grammar);
+  return answer_once(options, *model, std::move(grammar));
 }
 
 }  // namespace
@@ -105,6 +113,7 @@ void add_generate(CLI::App& app, ExitCode& exit) {
   command->add_option("--top-logprobs", options->top_logprobs, "most likely tokens to report with each token (--json)");
   command->add_option("--max-num-seqs", options->max_num_seqs, "answers that run at once")->capture_default_str();
   add_sampling_options(*command, options->sampling);
+  add_grammar_options(*command, options->grammar);
   command->get_option("--max-tokens")->default_str("256");
   add_engine_options(*command, options->engine);
   command->callback([options, &exit] { finish(run(*options), exit); });

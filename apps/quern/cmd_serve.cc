@@ -112,6 +112,15 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
                      "the id clients use (default: the model's own name)");
   command.add_option("--task", options.models.tasks,
                      "TASK or MODEL=TASK: auto, generate, embed, classify or rerank; auto goes by the model's files");
+  command
+      .add_option("--tool-call-parser", options.models.tool_call_parser,
+                  "how the model writes tool calls: auto (from its chat template), none, hermes, llama3_json, mistral, "
+                  "deepseek_v3, openai, pythonic, json")
+      ->capture_default_str();
+  command
+      .add_option("--reasoning-parser", options.models.reasoning_parser,
+                  "how it marks its reasoning: auto, none, think, deepseek_r1, qwen3, mistral, openai")
+      ->capture_default_str();
   command.add_option("-t,--threads", engine.num_threads, "0: the cores this process may use")->capture_default_str();
   command.add_option("--precision", engine.precision, "fast or exact")->capture_default_str();
   command.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")->capture_default_str();

@@ -9,6 +9,7 @@
 
 #include "answer.h"
 #include "base/status.h"
+#include "grammar_options.h"
 #include "input.h"
 
 namespace quern::cli {
@@ -110,6 +111,7 @@ Status read_flag(const Json& value, const std::string& key, bool& target) {
 
 struct Line {
   SamplingArgs args;
+  std::optional<NamedGrammar> grammar;
   std::vector<int32_t> prompt_ids;
   int32_t num_prompts = 0;  // fields that give one
   int32_t n = 1;
@@ -163,14 +165,18 @@ Status read_field(const std::string& key, const Json& value, const TextModel& te
     (key == "n" ? line.n : key == "priority" ? line.priority : line.top_logprobs) = *number;
     return {};
   }
+  if (key == "json_schema" || key == "json_object" || key == "regex" || key == "choice" || key == "grammar") {
+    QUERN_ASSIGN(line.grammar, read_grammar_field(key, value));
+    return {};
+  }
   return invalid_argument(fmt::format("{}: unknown field", key));
 }
 
 Result<std::unique_ptr<EventStream>> submit(const Json& json, const OpenedModel& model, const SamplingArgs& fallback,
-                                            Job& job) {
+                                            const std::shared_ptr<const Grammar>& grammar, Job& job) {
   if (!json.is_object()) return invalid_argument("a request is a JSON object");
   if (const auto id = json.find("id"); id != json.end()) job.id = *id;
-  Line line{.args = fallback};
+  Line line{.args = fallback, .grammar = std::nullopt, .prompt_ids = {}};
   for (const auto& [key, value] : json.items()) QUERN_TRY(read_field(key, value, *model.text, line));
   if (line.num_prompts != 1) return invalid_argument("a request has one of ids, prompt, messages");
   QUERN_ASSIGN(Request request, make_request(line.args, model.text->defaults(), {}));
@@ -181,6 +187,10 @@ Result<std::unique_ptr<EventStream>> submit(const Json& json, const OpenedModel&
   request.n = line.n;
   request.top_logprobs = line.top_logprobs;
   request.priority = line.priority;
+  request.grammar = grammar;
+  if (line.grammar) {
+    QUERN_ASSIGN(request.grammar, compile(*model.engine, *line.grammar));
+  }
   return model.engine->submit(std::move(request));
 }
 
@@ -205,14 +215,15 @@ void print_answers(JobQueue& jobs) {
 
 }  // namespace
 
-Status generate_lines(const OpenedModel& model, const SamplingArgs& fallback) {
+Status generate_lines(const OpenedModel& model, const SamplingArgs& fallback,
+                      const std::shared_ptr<const Grammar>& grammar) {
   JobQueue jobs;
   std::thread printer([&jobs] { print_answers(jobs); });
   for (std::string text; std::getline(std::cin, text);) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     Job job;
     if (auto json = parse_json(text, "the line")) {
-      job.stream = submit(*json, model, fallback, job);
+      job.stream = submit(*json, model, fallback, grammar, job);
     } else {
       job.stream = std::unexpected(json.error());
     }

@@ -113,6 +113,8 @@ Result<ServedModel> load(const std::string& model, const ServeModelsOptions& opt
   QUERN_ASSIGN(OpenedModel opened, open_model(engine));
   served.text = std::move(opened.text);
   served.id = id_of(*served.text);
+  QUERN_ASSIGN(served.output, tools::choose_output_format(served.text->chat_template_text().value_or(""),
+                                                          options.tool_call_parser, options.reasoning_parser));
   served.engine = metrics.observe(std::move(opened.engine), served.id);
   return served;
 }

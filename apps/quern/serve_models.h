@@ -15,6 +15,8 @@ struct ServeModelsOptions {
   std::vector<std::string> models;
   std::string served_name;         // the id of the only model; empty: its own
   std::vector<std::string> tasks;  // "embed", or "MODEL=embed"
+  std::string tool_call_parser = "auto";
+  std::string reasoning_parser = "auto";
   EngineOptions engine;
 };
 

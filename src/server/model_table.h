@@ -10,6 +10,7 @@
 #include "engine/text_model.h"
 #include "quern/engine.h"
 #include "server/api_error.h"
+#include "server/tools/format_choice.h"
 
 namespace quern {
 
@@ -23,6 +24,7 @@ struct ServedModel {
   std::shared_ptr<const TextModel> text;
   std::unique_ptr<Engine> engine;         // kGenerate
   std::unique_ptr<EncoderQueue> encoder;  // the others
+  tools::OutputFormat output;             // kGenerate: how it writes tool calls and reasoning
   std::string source;                     // what the user called it by
   int64_t file_bytes = 0;
   std::string format;        // "gguf" or "safetensors"

@@ -17,8 +17,8 @@ MODEL = pathlib.Path(__file__).resolve().parent.parent / "golden/models/llama"
 
 
 class Server:
-    def __init__(self, *arguments, **environment):
-        self.process = subprocess.Popen([QUERN, "serve", str(MODEL), "--port", "0", *arguments], stderr=subprocess.PIPE,
+    def __init__(self, *arguments, model=MODEL, **environment):
+        self.process = subprocess.Popen([QUERN, "serve", str(model), "--port", "0", *arguments], stderr=subprocess.PIPE,
                                         text=True, env={**os.environ, **environment})
         self.log = []
         for line in self.process.stderr:
@@ -121,7 +121,7 @@ class ServeTest(unittest.TestCase):
             "temperature": ["1e999", "NaN", "-1", "\"hot\"", "1e30"], "top_p": ["0", "1.1", "-1"], "top_k": ["-2", "1.5"],
             "max_tokens": ["0", "-1", "1.5", "\"10\""], "n": ["0", "129"], "logit_bias": ["{\"x\": 1}", "{\"5\": 101}", "[]"],
             "stop": ["\"\"", "[\"\", \"x\"]", "5"], "seed": ["1.5"], "nonsense": ["1"], "logprobs": ["true"],
-            "response_format": ["{\"type\": \"json_object\"}"], "messages": ["[]", "5", "[{\"role\": \"x\", \"content\": \"\"}]"],
+            "response_format": ["{\"type\": \"yaml\"}"], "messages": ["[]", "5", "[{\"role\": \"x\", \"content\": \"\"}]"],
         }.items():
             for value in values:
                 fields = json.dumps(chat())[1:-1]

@@ -69,6 +69,10 @@ Json answer_choice(AnswerKind kind, int32_t index, const std::string& text, Fini
   return choice;
 }
 
+Json chat_choice(int32_t index, Json message, const char* finish_reason) {
+  return {{"index", index}, {"message", std::move(message)}, {"logprobs", nullptr}, {"finish_reason", finish_reason}};
+}
+
 Json answer_body(const AnswerHead& head, Json choices, const Usage& usage) {
   Json body = head_json(head, head.kind == AnswerKind::kChat ? "chat.completion" : "text_completion");
   body["choices"] = std::move(choices);
@@ -89,8 +93,13 @@ std::string text_chunk(const AnswerHead& head, int32_t index, const std::string&
   return chunk(head, chunk_choice(head.kind, index, text, nullptr), with_usage);
 }
 
-std::string finish_chunk(const AnswerHead& head, int32_t index, FinishReason reason, bool with_usage) {
-  return chunk(head, chunk_choice(head.kind, index, "", finish_reason_name(reason)), with_usage);
+std::string delta_chunk(const AnswerHead& head, int32_t index, Json delta, bool with_usage) {
+  return chunk(head, {{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}},
+               with_usage);
+}
+
+std::string finish_chunk(const AnswerHead& head, int32_t index, const char* finish_reason, bool with_usage) {
+  return chunk(head, chunk_choice(head.kind, index, "", finish_reason), with_usage);
 }
 
 std::string usage_chunk(const AnswerHead& head, const Usage& usage) {

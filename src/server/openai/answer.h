@@ -28,13 +28,15 @@ struct Usage {
 
 // Whole replies.
 Json answer_choice(AnswerKind kind, int32_t index, const std::string& text, FinishReason reason);
+Json chat_choice(int32_t index, Json message, const char* finish_reason);
 Json answer_body(const AnswerHead& head, Json choices, const Usage& usage);
 
 // Stream chunks, as server-sent events ("data: …\n\n"). with_usage: the request asked for usage, so every chunk carries
 // null.
 std::string role_chunk(const AnswerHead& head, int32_t index, bool with_usage);
 std::string text_chunk(const AnswerHead& head, int32_t index, const std::string& text, bool with_usage);
-std::string finish_chunk(const AnswerHead& head, int32_t index, FinishReason reason, bool with_usage);
+std::string delta_chunk(const AnswerHead& head, int32_t index, Json delta, bool with_usage);  // of a chat
+std::string finish_chunk(const AnswerHead& head, int32_t index, const char* finish_reason, bool with_usage);
 std::string usage_chunk(const AnswerHead& head, const Usage& usage);
 inline constexpr const char* kDoneChunk = "data: [DONE]\n\n";
 

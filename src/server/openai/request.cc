@@ -77,17 +77,14 @@ void refuse_unsupported(Fields& fields) {
     }
   };
   const auto truthy = [](const Json& value) { return !(value == false || value == 0 || value == Json::array()); };
-  for (const std::string_view name :
-       {"logprobs", "top_logprobs", "prompt_logprobs", "best_of", "suffix", "functions", "function_call", "audio",
-        "prediction", "reasoning_effort", "structured_outputs", "use_beam_search"}) {
+  for (const std::string_view name : {"logprobs", "top_logprobs", "prompt_logprobs", "best_of", "suffix", "functions",
+                                      "function_call", "audio", "prediction", "use_beam_search"}) {
     if (name == "best_of") {
       refuse_if(name, [](const Json& value) { return value != 1; });
     } else {
       refuse_if(name, truthy);
     }
   }
-  refuse_if("response_format",
-            [](const Json& value) { return !value.is_object() || value.value("type", "") != "text"; });
   refuse_if("modalities", [](const Json& value) { return value != Json::array({"text"}); });
   fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
 }
@@ -108,6 +105,7 @@ GenerationFields read_generation(Fields& fields, const SamplingOptions& defaults
   result.request.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   result.request.priority = static_cast<int32_t>(
       fields.integer("priority", std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()).value_or(0));
+  result.grammar = read_grammar(fields);
   result.stream = fields.boolean("stream").value_or(false);
   if (const Json* options = fields.object("stream_options")) {
     Fields inner(*options);
@@ -165,21 +163,31 @@ ApiResult<Json> checked_messages(const Json& messages) {
     for (const char* name : {"tool_calls", "function_call", "refusal", "audio", "name"}) {
       if (message.contains(name) && message[name].is_null()) message.erase(name);
     }
+    if (role == "assistant") {
+      if (const auto normal = normalize_assistant(message, param); !normal) return std::unexpected(normal.error());
+    }
     result.push_back(std::move(message));
   }
   return result;
 }
 
-void read_tools(Fields& fields, ChatRequest& chat) {
-  if (const Json* tools = fields.array("tools"); tools != nullptr && !tools->empty()) chat.tools = *tools;
-  if (const Json* choice = fields.any("tool_choice")) {
-    if (*choice == "none") {
-      chat.tools = nullptr;
-    } else if (*choice != "auto") {
-      fields.fault("tool_choice", "tool_choice: only none and auto are supported");
+// vLLM's and Qwen's switches of the reasoning; what the template takes goes to it by the names it knows.
+void read_reasoning(Fields& fields, ChatRequest& chat) {
+  chat.include_reasoning = fields.boolean("include_reasoning").value_or(true);
+  if (const auto budget = fields.integer("thinking_token_budget", 0, kTokensMax)) {
+    chat.thinking_budget = static_cast<int32_t>(*budget);
+  }
+  if (const auto enabled = fields.boolean("enable_thinking")) chat.template_kwargs["enable_thinking"] = *enabled;
+  if (const auto effort = fields.string("reasoning_effort")) {
+    if (*effort == "none") {
+      chat.template_kwargs["enable_thinking"] = false;
+    } else if (*effort == "minimal" || *effort == "low" || *effort == "medium" || *effort == "high" ||
+               *effort == "xhigh") {
+      chat.template_kwargs["reasoning_effort"] = *effort;
+    } else {
+      fields.fault("reasoning_effort", "reasoning_effort: must be none, minimal, low, medium, high or xhigh");
     }
   }
-  fields.accept({"parallel_tool_calls"});
 }
 
 }  // namespace
@@ -190,8 +198,9 @@ ApiResult<ChatRequest> parse_chat_request(const Json& body, const SamplingOption
   const Json* messages = fields.array("messages");
   if (messages == nullptr) fields.fault("messages", "messages: is missing");
   chat.generation = read_generation(fields, defaults);
-  read_tools(fields, chat);
+  chat.tools = read_tools(fields);
   if (const Json* kwargs = fields.object("chat_template_kwargs")) chat.template_kwargs = *kwargs;
+  read_reasoning(fields, chat);
   chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
   chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
   if (chat.continue_final_message && chat.add_generation_prompt) {

@@ -10,6 +10,8 @@
 #include "quern/engine.h"
 #include "server/api_error.h"
 #include "server/fields.h"
+#include "server/openai/constraints.h"
+#include "server/openai/tool_fields.h"
 
 namespace quern::openai {
 
@@ -19,12 +21,15 @@ struct GenerationFields {
   Request request;  // all but prompt_ids
   bool stream = false;
   bool include_usage = false;
+  std::optional<GrammarField> grammar;
 };
 
 struct ChatRequest {
   GenerationFields generation;
   Json messages;  // as templates want them: content is text, roles checked
-  Json tools;     // or null
+  ToolFields tools;
+  bool include_reasoning = true;
+  std::optional<int32_t> thinking_budget;
   Json template_kwargs = Json::object();
   bool add_generation_prompt = true;
   bool continue_final_message = false;

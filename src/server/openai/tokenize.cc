@@ -19,7 +19,7 @@ ApiResult<std::vector<int32_t>> ids_of_messages(const ServedModel& model, Json b
   if (!chat) return std::unexpected(chat.error());
   TemplateInput input;
   input.messages = std::move(chat->messages);
-  input.tools = std::move(chat->tools);
+  input.tools = std::move(chat->tools.shown);
   input.kwargs = std::move(chat->template_kwargs);
   input.add_generation_prompt = chat->add_generation_prompt;
   input.continue_final_message = chat->continue_final_message;
