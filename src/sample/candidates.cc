@@ -71,6 +71,13 @@ void select_above(std::span<const float> weights, float threshold, std::vector<C
   }
 }
 
+void select_above_logit(std::span<const float> logits, float threshold, std::vector<Candidate>& out) {
+  out.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= threshold) out.push_back({.id = static_cast<int32_t>(i), .weight = logits[i]});
+  }
+}
+
 double total_weight(std::span<const Candidate> candidates) {
   double total = 0;
   for (const Candidate& candidate : candidates) total += static_cast<double>(candidate.weight);

@@ -20,6 +20,9 @@ void select_top_k(std::span<const float> logits, int32_t k, std::vector<Candidat
 // The tokens whose weight is > 0 and >= threshold, by ascending id.
 void select_above(std::span<const float> weights, float threshold, std::vector<Candidate>& out);
 
+// The tokens whose logit is >= threshold and no NaN, by ascending id; weight = the logit itself.
+void select_above_logit(std::span<const float> logits, float threshold, std::vector<Candidate>& out);
+
 double total_weight(std::span<const Candidate> candidates);
 
 // Locally typical sampling (Meister et al. 2023): smallest set of mass >= p, by distance of the surprise from the

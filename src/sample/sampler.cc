@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "sample/candidates.h"
+#include "sample/sampler_chain.h"
 #include "sample/softmax.h"
 
 namespace quern {
@@ -14,11 +14,16 @@ namespace {
 
 constexpr float kTemperatureMin = 1e-5f;  // below: greedy
 constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+constexpr uint32_t kXtcStream = 1;  // of random numbers, beside the draw's own
 
 class SamplerImpl final : public Sampler {
  public:
   SamplerImpl(const SamplingParams& params, int32_t vocab_size)
-      : params_(params), vocab_size_(static_cast<size_t>(vocab_size)) {
+      : params_(params),
+        vocab_size_(static_cast<size_t>(vocab_size)),
+        dry_(params.dry),
+        mirostat_mu_(2 * params.mirostat_tau) {
     if (has_penalties()) counts_.assign(vocab_size_, kUnseen);
   }
 
@@ -26,7 +31,7 @@ class SamplerImpl final : public Sampler {
                               int64_t position) override {
     QUERN_CHECK(logits.size() == vocab_size_ && position >= 0);
     float max = max_logit(logits);
-    if (max == -std::numeric_limits<float>::infinity()) {
+    if (max == kMasked) {
       return make_error(ErrorCode::kInternal, fmt::format("no finite logit at position {}", position));
     }
     if (max > kLargest) {
@@ -37,12 +42,20 @@ class SamplerImpl final : public Sampler {
     const double log_normalizer = static_cast<double>(max) + std::log(weights_.total());
 
     edits_.clear();
-    if (!params_.logit_bias.empty()) add_bias(logits);
-    if (has_penalties()) penalize(logits, prompt, output);
-    if (!edits_.empty()) max = max_logit(logits);
-
-    const int32_t id = params_.temperature < kTemperatureMin ? first_index_of(logits, max)
-                                                             : draw(logits, max, static_cast<uint64_t>(position));
+    const History history{prompt, output};
+    const bool masked = mask(logits, output);
+    for (const auto& [id, bias] : params_.logit_bias) edit(logits, id, logits[static_cast<size_t>(id)] + bias);
+    const bool edited = masked || !edits_.empty();
+    if (edited) max = max_logit(logits);
+    if (max == kMasked) {
+      return make_error(ErrorCode::kInternal,
+                        fmt::format("no token is allowed at position {}: allowed_token_ids, bad_words and min_tokens "
+                                    "leave none",
+                                    position));
+    }
+    chain_.begin(logits, max, weights_, !edited);
+    const int32_t id = params_.temperature < kTemperatureMin ? most_likely(logits, history)
+                                                             : draw(logits, history, static_cast<uint64_t>(position));
     return SampledToken{.id = id, .logprob = static_cast<float>(static_cast<double>(raw(logits, id)) - log_normalizer)};
   }
 
@@ -51,6 +64,9 @@ class SamplerImpl final : public Sampler {
   struct Edit {
     int32_t id;
     float raw;
+  };
+  struct History {
+    std::span<const int32_t> prompt, output;
   };
 
   bool has_penalties() const {
@@ -65,25 +81,49 @@ class SamplerImpl final : public Sampler {
     logit = std::clamp(value, -kLargest, kLargest);
   }
 
-  void add_bias(std::span<float> logits) {
-    for (const auto& [id, bias] : params_.logit_bias) edit(logits, id, logits[static_cast<size_t>(id)] + bias);
+  // Takes tokens out of the draw. What is masked is never drawn, so nobody asks for its raw logit.
+  bool mask(std::span<float> logits, std::span<const int32_t> output) {
+    bool masked = false;
+    const auto take_out = [&](int32_t id) {
+      logits[static_cast<size_t>(id)] = kMasked;
+      masked = true;
+    };
+    if (params_.allowed_token_ids) {
+      allowed_.clear();
+      for (int32_t id : *params_.allowed_token_ids) allowed_.emplace_back(id, logits[static_cast<size_t>(id)]);
+      std::ranges::fill(logits, kMasked);
+      for (const auto& [id, logit] : allowed_) logits[static_cast<size_t>(id)] = logit;
+      masked = true;
+    }
+    if (output.size() < static_cast<size_t>(params_.min_tokens)) {
+      for (int32_t id : params_.end_ids) take_out(id);
+    }
+    for (const auto& word : params_.bad_words) {
+      const size_t before = word.size() - 1;
+      if (output.size() >= before && std::equal(word.begin(), word.end() - 1, output.end() - ptrdiff_t(before))) {
+        take_out(word.back());
+      }
+    }
+    return masked;
   }
 
-  void penalize(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output) {
+  // Penalties count in units of the logits as they are scaled so far.
+  void penalize(std::span<float> logits, const History& history) {
     seen_.clear();
     if (params_.repetition_penalty != 1.0f) {
-      for (int32_t id : prompt) count(id, 0);
+      for (int32_t id : history.prompt) count(id, 0);
     }
-    for (int32_t id : output) count(id, 1);
+    for (int32_t id : history.output) count(id, 1);
     for (int32_t id : seen_) {
       const int32_t times = counts_[static_cast<size_t>(id)];
       counts_[static_cast<size_t>(id)] = kUnseen;
       float logit = logits[static_cast<size_t>(id)];
       logit = logit > 0 ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
-      logit -= params_.frequency_penalty * static_cast<float>(times);
-      if (times > 0) logit -= params_.presence_penalty;
-      edit(logits, id, logit);
+      float loss = params_.frequency_penalty * static_cast<float>(times);
+      if (times > 0) loss += params_.presence_penalty;
+      edit(logits, id, logit - loss / chain_.scale());
     }
+    if (!seen_.empty()) chain_.refresh(max_logit(logits));
   }
 
   void count(int32_t id, int32_t times) {
@@ -96,60 +136,70 @@ class SamplerImpl final : public Sampler {
     counter += times;
   }
 
+  void discourage_repetition(std::span<float> logits, const History& history) {
+    const auto losses = dry_.compute(history.prompt, history.output);
+    for (const auto& [id, loss] : losses) edit(logits, id, logits[static_cast<size_t>(id)] - loss / chain_.scale());
+    if (!losses.empty()) chain_.refresh(max_logit(logits));
+  }
+
   // The logit before any edit: the first edit of an id remembers it.
   float raw(std::span<const float> logits, int32_t id) const {
     const auto first = std::ranges::find(edits_, id, &Edit::id);
     return first == edits_.end() ? logits[static_cast<size_t>(id)] : first->raw;
   }
 
-  int32_t draw(std::span<const float> logits, float max, uint64_t position) {
+  int32_t most_likely(std::span<float> logits, const History& history) {
+    for (const SamplerStep step : params_.order) {
+      if (step == SamplerStep::kPenalties && has_penalties()) penalize(logits, history);
+      if (step == SamplerStep::kDry) discourage_repetition(logits, history);
+    }
+    return first_index_of(logits, max_logit(logits));
+  }
+
+  void apply(SamplerStep step, std::span<float> logits, const History& history, uint64_t position) {
+    switch (step) {
+      case SamplerStep::kPenalties:
+        if (has_penalties()) penalize(logits, history);
+        break;
+      case SamplerStep::kDry: discourage_repetition(logits, history); break;
+      case SamplerStep::kTemperature: chain_.set_temperature(params_.temperature); break;
+      case SamplerStep::kTopNSigma: chain_.top_n_sigma(params_.top_n_sigma); break;
+      case SamplerStep::kTopK: chain_.top_k(params_.top_k); break;
+      case SamplerStep::kTypicalP: chain_.typical_p(params_.typical_p); break;
+      case SamplerStep::kTopP: chain_.top_p(params_.top_p); break;
+      case SamplerStep::kMinP: chain_.min_p(params_.min_p); break;
+      case SamplerStep::kXtc:
+        if (uniform_at(params_.seed, position, kXtcStream) < static_cast<double>(params_.xtc_probability)) {
+          chain_.exclude_top(params_.xtc_threshold);
+        }
+        break;
+    }
+  }
+
+  static bool truncates(SamplerStep step) {
+    return step != SamplerStep::kPenalties && step != SamplerStep::kDry && step != SamplerStep::kTemperature;
+  }
+
+  int32_t draw(std::span<float> logits, const History& history, uint64_t position) {
     const double uniform = uniform_at(params_.seed, position);
-    const float scale = 1.0f / params_.temperature;
-    const bool typical = params_.typical_p < 1.0f;
-    const bool top_k = params_.top_k > 0 && static_cast<size_t>(params_.top_k) < vocab_size_;
-    double total = 0;
-    if (top_k) {
-      select_top_k(logits, params_.top_k, candidates_);
-      weigh_candidates(max, scale);
-      total = total_weight(candidates_);
-    } else {
-      // The weights at hand are those of the raw logits: still right when nothing was edited or scaled.
-      if (!edits_.empty() || scale != 1.0f) weights_.compute(logits, max, scale);
-      if (!typical && params_.top_p >= 1.0f && params_.min_p <= 0.0f) return weights_.draw(uniform);
-      total = weights_.total();
-      select_above(weights_.weights(), selection_threshold(total, typical), candidates_);
+    for (const SamplerStep step : params_.order) {
+      if (params_.mirostat == 0 || !truncates(step)) apply(step, logits, history, position);
     }
-    if (typical) {
-      keep_typical(candidates_, static_cast<double>(params_.typical_p));
-      total = total_weight(candidates_);
-    }
-    if (params_.top_p < 1.0f) keep_top_p(candidates_, static_cast<double>(params_.top_p), total);
-    if (params_.min_p > 0.0f) keep_min_p(candidates_, params_.min_p);
-    return draw_candidate(candidates_, uniform);
-  }
-
-  // Weights below this cannot be among the tokens kept: all of them together have less than the mass top_p may drop.
-  float selection_threshold(double total, bool typical) const {
-    if (typical) return 0.0f;
-    if (params_.top_p >= 1.0f) return params_.min_p;
-    const double droppable = (1.0 - static_cast<double>(params_.top_p)) * total;
-    return static_cast<float>(0.5 * droppable / static_cast<double>(vocab_size_));
-  }
-
-  void weigh_candidates(float max, float scale) {
-    scores_.clear();
-    for (const Candidate& candidate : candidates_) scores_.push_back(candidate.weight);
-    weights_.compute(scores_, max, scale);
-    for (size_t i = 0; i < candidates_.size(); ++i) candidates_[i].weight = weights_.weights()[i];
+    if (params_.mirostat == 0) return chain_.draw(uniform);
+    const float tau = params_.mirostat_tau, eta = params_.mirostat_eta;
+    return params_.mirostat == 1 ? chain_.draw_mirostat_1(uniform, tau, eta, mirostat_mu_)
+                                 : chain_.draw_mirostat_2(uniform, tau, eta, mirostat_mu_);
   }
 
   const SamplingParams params_;
   const size_t vocab_size_;
+  DryPenalty dry_;
+  float mirostat_mu_;  // bits of surprise allowed next
   // Scratch, kept from call to call so that a step allocates nothing.
   SoftmaxWeights weights_;
-  std::vector<Candidate> candidates_;
-  std::vector<float> scores_;
+  SamplerChain chain_;
   std::vector<Edit> edits_;
+  std::vector<std::pair<int32_t, float>> allowed_;
   std::vector<int32_t> counts_;  // [vocab] times in the output, kUnseen outside penalize()
   std::vector<int32_t> seen_;
 };
