@@ -1,6 +1,7 @@
 #include "sched/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "base/check.h"
@@ -38,7 +39,7 @@ class Planner {
     QUERN_CHECK(options.max_num_batched_tokens > 0 && options.max_num_seqs > 0 && block_size > 0 && free_blocks >= 0);
     for (const auto sequences : {running, waiting}) {
       for (const PlannerSequence& sequence : sequences) {
-        QUERN_CHECK(sequence.computed >= 0 && gap(sequence) > 0 && sequence.blocks >= 0);
+        QUERN_CHECK(sequence.computed >= 0 && gap(sequence) > 0 && sequence.blocks >= 0 && sequence.draft >= 0);
       }
     }
   }
@@ -47,6 +48,10 @@ class Planner {
     for (size_t i = 0; i < running_.size(); ++i) {
       if (decodes(running_[i])) give_running(i);
     }
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (running_[i].draft > 0 && chunks_[i].tokens == 1) give_draft(i);
+    }
+    limit_prefill();
     for (size_t i = 0; i < running_.size(); ++i) {
       if (!decodes(running_[i])) give_running(i);
     }
@@ -68,7 +73,10 @@ class Planner {
 
   // The most tokens of the gap that budget, long-prefill limit and `blocks` allow.
   PlannedChunk largest_chunk(const PlannerSequence& sequence, int32_t blocks) const {
-    int32_t tokens = std::min(gap(sequence), budget_);
+    const bool larger = !decodes(sequence);
+    int32_t tokens = std::min(gap(sequence), larger ? std::min(budget_, prefill_budget_) : budget_);
+    if (larger && partial_prefills_ == 0) tokens = 0;
+    if (sequence.chunk_max > 0) tokens = std::min(tokens, sequence.chunk_max);
     const int32_t limit = options_.long_prefill_tokens_max;
     if (running_.size() + waiting_.size() > 1 && limit > 0 && gap(sequence) > limit) tokens = std::min(tokens, limit);
     const int64_t capacity = (static_cast<int64_t>(sequence.blocks) + blocks) * block_size_;
@@ -76,18 +84,42 @@ class Planner {
     return {.id = sequence.id, .tokens = tokens, .new_blocks = new_blocks(sequence, tokens)};
   }
 
+  // Without a decode in the step nobody waits for it, and larger gaps may fill it.
+  void limit_prefill() {
+    const bool mixed = std::ranges::any_of(chunks_, [](const PlannedChunk& chunk) { return chunk.tokens > 0; });
+    if (mixed && options_.mixed_prefill_tokens_max > 0) prefill_budget_ = options_.mixed_prefill_tokens_max;
+    if (options_.max_num_partial_prefills > 0) partial_prefills_ = options_.max_num_partial_prefills;
+  }
+
   void give_running(size_t i) {
     if (preempted_[i] || budget_ == 0) return;
+    if (!decodes(running_[i]) && (prefill_budget_ == 0 || partial_prefills_ == 0)) return;
     while (new_blocks(running_[i], 1) > free_blocks_) {
       if (!preempt_for(i)) return;
     }
     chunks_[i] = largest_chunk(running_[i], free_blocks_);
-    take(chunks_[i]);
+    take(running_[i], chunks_[i]);
   }
 
-  void take(const PlannedChunk& chunk) {
+  void give_draft(size_t i) {
+    const PlannerSequence& sequence = running_[i];
+    PlannedChunk& chunk = chunks_[i];
+    const int64_t capacity =
+        (int64_t{sequence.blocks} + chunk.new_blocks + free_blocks_) * block_size_ - sequence.computed;
+    const auto tokens = static_cast<int32_t>(std::min<int64_t>({1 + sequence.draft, 1 + budget_, capacity}));
+    const int32_t blocks = new_blocks(sequence, tokens);
+    budget_ -= tokens - chunk.tokens;
+    free_blocks_ -= blocks - chunk.new_blocks;
+    chunk.tokens = tokens;
+    chunk.new_blocks = blocks;
+  }
+
+  void take(const PlannerSequence& sequence, const PlannedChunk& chunk) {
     budget_ -= chunk.tokens;
     free_blocks_ -= chunk.new_blocks;
+    if (chunk.tokens == 0 || decodes(sequence)) return;
+    prefill_budget_ -= chunk.tokens;
+    --partial_prefills_;
   }
 
   bool preempt_for(size_t needy) {
@@ -98,6 +130,10 @@ class Planner {
     if (victim == needy) return false;
     preempted_[victim] = true;
     budget_ += chunks_[victim].tokens;
+    if (chunks_[victim].tokens > 0 && !decodes(running_[victim])) {
+      prefill_budget_ += chunks_[victim].tokens;
+      ++partial_prefills_;
+    }
     free_blocks_ += chunks_[victim].new_blocks + exclusive_blocks(running_[victim]);
     chunks_[victim] = {};
     return true;
@@ -117,7 +153,7 @@ class Planner {
       const PlannedChunk chunk = largest_chunk(sequence, std::max(blocks, 0));
       if (blocks < 0 || chunk.tokens == 0) return;
       free_blocks_ = blocks;
-      take(chunk);
+      take(sequence, chunk);
       reserved += lacking - chunk.new_blocks + 1;
       plan.chunks.push_back(chunk);
       ++num_running;
@@ -130,7 +166,9 @@ class Planner {
   int32_t free_blocks_;
   const int32_t block_size_;
   int32_t budget_;
-  std::vector<PlannedChunk> chunks_;  // of running_[i]; tokens 0: none
+  int32_t prefill_budget_ = std::numeric_limits<int32_t>::max() / 2;    // of larger gaps
+  int32_t partial_prefills_ = std::numeric_limits<int32_t>::max() / 2;  // larger gaps that may still get some
+  std::vector<PlannedChunk> chunks_;                                    // of running_[i]; tokens 0: none
   std::vector<bool> preempted_;
 };
 

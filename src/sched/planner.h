@@ -16,6 +16,10 @@ struct PlannerOptions {
   int32_t max_num_seqs = 64;             // running sequences
   // > 0: a gap larger than this gets at most this much of a step while others run or wait.
   int32_t long_prefill_tokens_max = 0;
+  int32_t max_num_partial_prefills = 0;  // > 0: at most so many sequences get part of a larger gap in one step
+  // > 0: all larger gaps together get at most this much of a step in which somebody decodes, so that the running
+  // streams keep their pace.
+  int32_t mixed_prefill_tokens_max = 0;
 };
 
 struct PlannerSequence {
@@ -27,8 +31,11 @@ struct PlannerSequence {
   // waiting one takes out of free_blocks (cached blocks that become live). -1: all of them. For a running sequence any
   // number below the truth is safe: another preemption, or one more step, makes up for it.
   int32_t exclusive_blocks = -1;
-  int32_t priority = 0;  // smaller is more important, as in vLLM
-  int64_t arrival = 0;   // order of arrival
+  // Tokens behind `target` that are guessed: run along with a gap of one where budget and free blocks allow.
+  int32_t draft = 0;
+  int32_t chunk_max = 0;  // > 0: at most so many tokens in one step (each of them wants logits, say)
+  int32_t priority = 0;   // smaller is more important, as in vLLM
+  int64_t arrival = 0;    // order of arrival
 };
 
 struct PlannedChunk {
@@ -46,7 +53,7 @@ struct Plan {
 // unique. Rules, in this order:
 //  1. Running sequences with a gap of one (decodes) get their token before any larger gap gets of the rest, both in
 //  order.
-//     A larger gap takes what fits in budget and blocks.
+//     A larger gap takes what fits in budget and blocks. Drafts of decodes come between the two, and never preempt.
 //  2. A running sequence that cannot get one token's block preempts the least important running sequence (largest
 //     priority, then latest arrival) that is less important than itself, until the block is there. When it is the least
 //     important itself it gets nothing in this step and keeps its blocks: somebody more important moves on.

@@ -54,6 +54,46 @@ TEST(Planner, LongPrefillLimitLeavesRoomForOthers) {
   EXPECT_EQ(tokens_of(make_plan(options, alone, {}, 100, kBlock)), (Tokens{{1, 32}}));
 }
 
+TEST(Planner, PromptsLeaveRunningStreamsTheirPace) {
+  const PlannerOptions options{.max_num_batched_tokens = 64, .mixed_prefill_tokens_max = 10};
+  const std::vector running{decoding(1, 5), sequence(2, 0, 40, 0), sequence(3, 0, 40, 0)};
+  const std::vector waiting{sequence(4, 0, 10, 0), decoding(5, 8)};
+  EXPECT_EQ(tokens_of(make_plan(options, running, {}, 100, kBlock)), (Tokens{{1, 1}, {2, 10}}));
+  EXPECT_EQ(tokens_of(make_plan(options, running, waiting, 100, kBlock)), (Tokens{{1, 1}, {2, 10}}))
+      << "nobody is overtaken";
+  const std::vector nobody_decodes{sequence(2, 0, 40, 0), sequence(3, 0, 40, 0)};
+  EXPECT_EQ(tokens_of(make_plan(options, nobody_decodes, {}, 100, kBlock)), (Tokens{{2, 40}, {3, 24}}));
+  const std::vector stream{decoding(1, 5)};
+  EXPECT_EQ(tokens_of(make_plan(options, stream, waiting, 100, kBlock)), (Tokens{{1, 1}, {4, 10}, {5, 1}}))
+      << "what needs one token only is no prompt any more";
+}
+
+TEST(Planner, FewPromptsShareAStepWhenToldSo) {
+  const PlannerOptions options{.max_num_batched_tokens = 64, .max_num_partial_prefills = 1};
+  const std::vector running{sequence(1, 0, 20, 0), sequence(2, 0, 20, 0), decoding(3, 4)};
+  EXPECT_EQ(tokens_of(make_plan(options, running, {}, 100, kBlock)), (Tokens{{1, 20}, {3, 1}}));
+}
+
+TEST(Planner, AChunkOfLimitedSize) {
+  std::vector running{sequence(1, 0, 20, 0), sequence(2, 0, 20, 0)};
+  running[0].chunk_max = 3;
+  EXPECT_EQ(tokens_of(make_plan({}, running, {}, 100, kBlock)), (Tokens{{1, 3}, {2, 20}}));
+}
+
+TEST(Planner, DraftsTakeWhatDecodesLeaveAndPreemptNobody) {
+  std::vector running{decoding(1, 7), decoding(2, 8), sequence(3, 0, 30, 0)};
+  running[0].draft = 6;
+  const Plan plenty = make_plan({.max_num_batched_tokens = 16}, running, {}, 100, kBlock);
+  EXPECT_EQ(tokens_of(plenty), (Tokens{{1, 7}, {2, 1}, {3, 8}}));
+  EXPECT_EQ(plenty.chunks[0].new_blocks, 2) << "positions 7 to 13 with two blocks there";
+  EXPECT_EQ(tokens_of(make_plan({.max_num_batched_tokens = 4}, running, {}, 100, kBlock)), (Tokens{{1, 3}, {2, 1}}));
+  running.pop_back();
+  // Sequence 2 needs the only free block; the draft ends where its own block ends.
+  const Plan scarce = make_plan({.max_num_batched_tokens = 16}, running, {}, 1, kBlock);
+  EXPECT_EQ(tokens_of(scarce), (Tokens{{1, 1}, {2, 1}}));
+  EXPECT_TRUE(scarce.preempted.empty());
+}
+
 TEST(Planner, AdmitsInOrderWhileBudgetSeatsAndBlocksAllow) {
   const std::vector waiting{sequence(1, 0, 10, 0), sequence(2, 0, 10, 0), sequence(3, 0, 4, 0)};
   EXPECT_EQ(tokens_of(make_plan({.max_num_batched_tokens = 15}, {}, waiting, 100, kBlock)), (Tokens{{1, 10}, {2, 5}}));
