@@ -18,8 +18,9 @@ constexpr int32_t kNone = -1;
 // none. A published block is also in the chain of its hash bucket.
 class BlockPoolImpl final : public BlockPool {
  public:
-  explicit BlockPoolImpl(int32_t num_blocks)
+  BlockPoolImpl(int32_t num_blocks, const PrefixKey& root)
       : num_blocks_(num_blocks),
+        root_(root),
         free_list_(num_blocks),
         cached_list_(num_blocks + 1),
         nodes_(static_cast<size_t>(num_blocks) + 2),
@@ -37,6 +38,7 @@ class BlockPoolImpl final : public BlockPool {
       block = node(cached_list_).next;
       if (block == cached_list_) return std::nullopt;
       --num_cached_;
+      if (on_evict_) on_evict_(block, node(block).key, node(block).tokens);
       remove_from_index(block);
     }
     unlink(block);
@@ -98,6 +100,14 @@ class BlockPoolImpl final : public BlockPool {
     return block;
   }
 
+  void on_evict(Observer observer) override { on_evict_ = std::move(observer); }
+  void for_each_published(const Observer& observer) const override {
+    for (int32_t block = 0; block < num_blocks_; ++block) {
+      if (node(block).published) observer(block, node(block).key, node(block).tokens);
+    }
+  }
+
+  const PrefixKey& root() const override { return root_; }
   int32_t num_blocks() const override { return num_blocks_; }
   int32_t num_free() const override { return num_free_; }
   int32_t num_live() const override { return num_blocks_ - num_free_ - num_cached_; }
@@ -188,6 +198,8 @@ class BlockPoolImpl final : public BlockPool {
   }
 
   const int32_t num_blocks_;
+  const PrefixKey root_;
+  Observer on_evict_;
   const int32_t free_list_;    // sentinel nodes
   const int32_t cached_list_;  // least recently released first
   int32_t num_free_ = 0;
@@ -208,12 +220,21 @@ PrefixKey prefix_key(const PrefixKey& parent, std::span<const int32_t> tokens, u
   return {.low = hash.low64, .high = hash.high64};
 }
 
-Result<std::unique_ptr<BlockPool>> BlockPool::create(int32_t num_blocks) {
+uint64_t mix_salt(const PrefixKey& root, uint64_t salt, std::string_view text) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  const uint64_t head[3] = {root.low, root.high, salt};
+  XXH3_64bits_update(&state, head, sizeof(head));
+  XXH3_64bits_update(&state, text.data(), text.size());
+  return XXH3_64bits_digest(&state);
+}
+
+Result<std::unique_ptr<BlockPool>> BlockPool::create(int32_t num_blocks, const PrefixKey& root) {
   constexpr int32_t kBlocksMax = 1 << 28;
   if (num_blocks < 1 || num_blocks > kBlocksMax) {
     return invalid_argument(fmt::format("KV blocks: {} is outside [1, {}]", num_blocks, kBlocksMax));
   }
-  return std::make_unique<BlockPoolImpl>(num_blocks);
+  return std::make_unique<BlockPoolImpl>(num_blocks, root);
 }
 
 }  // namespace quern

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "quern/status.h"
@@ -27,12 +29,15 @@ struct PrefixKey {
   bool operator==(const PrefixKey&) const = default;
 };
 // Chained 128-bit hash (XXH3). `salt` covers adapter identity and scale, cache salt, media digest, rope regime. XXH3 is
-// no cryptographic hash: where strangers share a pool, put a secret of the process into the salt.
+// no cryptographic hash: where strangers share a pool, the first parent of every chain is a secret (BlockPool::root()).
 PrefixKey prefix_key(const PrefixKey& parent, std::span<const int32_t> tokens, uint64_t salt);
+// A salt from another and a text that a client chose, keyed with `root`.
+uint64_t mix_salt(const PrefixKey& root, uint64_t salt, std::string_view text);
 
 class BlockPool {
  public:
-  static Result<std::unique_ptr<BlockPool>> create(int32_t num_blocks);
+  // `root`: the parent of every first block. A secret, drawn at start, keeps strangers from crafting collisions.
+  static Result<std::unique_ptr<BlockPool>> create(int32_t num_blocks, const PrefixKey& root = {});
   virtual ~BlockPool() = default;
 
   // Takes a block with one reference, evicting the least recently used cached block when none is free.
@@ -51,6 +56,12 @@ class BlockPool {
   // The same without taking a reference and without making the block more recently used: for planning.
   virtual std::optional<BlockId> peek(const PrefixKey& key, std::span<const int32_t> tokens) const = 0;
 
+  // Told of a cached block before it is evicted, and, by for_each_published(), of every block that can be found.
+  using Observer = std::function<void(BlockId block, const PrefixKey& key, std::span<const int32_t> tokens)>;
+  virtual void on_evict(Observer observer) = 0;
+  virtual void for_each_published(const Observer& observer) const = 0;
+
+  virtual const PrefixKey& root() const = 0;
   virtual int32_t num_blocks() const = 0;
   virtual int32_t num_free() const = 0;
   virtual int32_t num_live() const = 0;

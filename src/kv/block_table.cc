@@ -47,7 +47,7 @@ int32_t SequenceBlocks::slot(int32_t position) const {
 const PrefixKey& SequenceBlocks::key(std::span<const int32_t> tokens, size_t block_idx) {
   const size_t size = static_cast<size_t>(block_size_);
   while (keys_.size() <= block_idx) {
-    const PrefixKey parent = keys_.empty() ? PrefixKey{} : keys_.back();
+    const PrefixKey parent = keys_.empty() ? pool_->root() : keys_.back();
     keys_.push_back(prefix_key(parent, tokens.subspan(keys_.size() * size, size), salt_));
   }
   return keys_[block_idx];

@@ -55,6 +55,8 @@ class SequenceBlocks {
   // The longest run of full blocks from the start that the pool holds, never all tokens: the last one is always
   // computed, for its logits. Takes nothing; true until the pool changes. The table must be empty.
   PrefixMatch match_prefix(std::span<const int32_t> tokens);
+  // Key of the block_idx-th full block of `tokens`.
+  const PrefixKey& key(std::span<const int32_t> tokens, size_t block_idx);
   // The same, taking the blocks. Returns the number of tokens that need not be computed.
   int32_t acquire_prefix(std::span<const int32_t> tokens);
 
@@ -90,7 +92,6 @@ class SequenceBlocks {
   int32_t exclusive_blocks() const;
 
  private:
-  const PrefixKey& key(std::span<const int32_t> tokens, size_t block_idx);
   bool is_shared(int32_t position) const;
 
   BlockPool* pool_;

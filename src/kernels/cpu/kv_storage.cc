@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "kernels/cpu/kv_write.h"
 #include "kernels/cpu/parallel_rows.h"
@@ -59,6 +60,32 @@ Result<std::unique_ptr<CpuKvStorage>> CpuKvStorage::create(std::span<const KvLay
     storage->data.push_back(std::move(layer));
   }
   return storage;
+}
+
+size_t CpuKvStorage::block_bytes() const {
+  size_t bytes = 0;
+  for (const KvLayer& layer : data) bytes += static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+  return bytes;
+}
+
+void CpuKvStorage::read_block(int32_t block, std::span<std::byte> target) const {
+  QUERN_CHECK(block >= 0 && block < num_blocks && target.size() == block_bytes());
+  std::byte* to = target.data();
+  for (const KvLayer& layer : data) {
+    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    std::memcpy(to, layer.head(block, 0), bytes);
+    to += bytes;
+  }
+}
+
+void CpuKvStorage::write_block(int32_t block, std::span<const std::byte> source) {
+  QUERN_CHECK(block >= 0 && block < num_blocks && source.size() == block_bytes());
+  const std::byte* from = source.data();
+  for (KvLayer& layer : data) {
+    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    std::memcpy(layer.head(block, 0), from, bytes);
+    from += bytes;
+  }
 }
 
 void write_kv(ThreadPool& pool, Mat key, Mat value, std::span<const int32_t> slots, KvLayer& layer) {

@@ -15,6 +15,7 @@
 #include "hardware/thread_pool.h"
 #include "kernels/device.h"
 #include "kernels/host_memory.h"
+#include "kernels/kv_block_access.h"
 
 namespace quern::cpu {
 
@@ -44,9 +45,12 @@ struct KvLayer {
   }
 };
 
-class CpuKvStorage final : public KvStorage {
+class CpuKvStorage final : public KvStorage, public KvBlockAccess {
  public:
   static Result<std::unique_ptr<CpuKvStorage>> create(std::span<const KvLayerSpec> layers, int32_t num_blocks);
+  size_t block_bytes() const override;
+  void read_block(int32_t block, std::span<std::byte> target) const override;
+  void write_block(int32_t block, std::span<const std::byte> source) override;
 
   std::vector<KvLayer> data;
 };
