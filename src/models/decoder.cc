@@ -34,6 +34,7 @@ Status Decoder::forward(const Batch& batch, KvStorage& kv, std::span<float> logi
   const Step step{batch, kv, tap, static_cast<int64_t>(batch.ids.size())};
   if (step.tokens == 0) return {};
 
+  QUERN_TRY(collect_adapters(step));
   fill_positions(step);
   embed(step);
   for (int32_t layer = 0; layer < config_.num_layers; ++layer) run_layer(step, layer);
@@ -63,6 +64,43 @@ void Decoder::fill_positions(const Step& step) {
     device_.upload({buffers.host_cosine.data(), count}, buffers.cosine->data());
     device_.upload({buffers.host_sine.data(), count}, buffers.sine->data());
   }
+}
+
+Status Decoder::collect_adapters(const Step& step) {
+  adapter_rows_.clear();
+  int64_t rank_max = 0;
+  for (const BatchSequence& sequence : step.batch.sequences) {
+    if (sequence.adapter == nullptr) continue;
+    rank_max = std::max<int64_t>(rank_max, sequence.adapter->rank_max());
+    const AdapterRows part{sequence.adapter, sequence.adapter_scale, sequence.span.query_begin,
+                           sequence.span.query_count};
+    if (!adapter_rows_.empty()) {
+      AdapterRows& last = adapter_rows_.back();
+      if (last.adapter == part.adapter && last.scale == part.scale && last.begin + last.count == part.begin) {
+        last.count += part.count;
+        continue;
+      }
+    }
+    adapter_rows_.push_back(part);
+  }
+  if (adapter_rows_.empty()) return {};
+  const AttentionConfig& attention = config_.attention;
+  const int64_t widest = std::max({int64_t{attention.num_heads} * attention.head_dim,
+                                   int64_t{attention.num_kv_heads} * std::max(attention.head_dim, attention.value_dim),
+                                   int64_t{config_.hidden_size}, int64_t{config_.mlp.intermediate_size}});
+  const auto fit = [this](std::unique_ptr<Buffer>& buffer, int64_t elements) -> Status {
+    return buffer != nullptr && buffer->elements() >= elements ? Status{} : grow(buffer, elements);
+  };
+  QUERN_TRY(fit(adapter_low_, step.tokens * rank_max));
+  return fit(adapter_delta_, step.tokens * widest);
+}
+
+AdapterStep Decoder::adapters_at(const Step& step, int32_t layer) const {
+  if (adapter_rows_.empty()) return {};
+  return {.rows = adapter_rows_,
+          .low = adapter_low_->mat(step.tokens, adapter_low_->elements() / step.tokens),
+          .delta = adapter_delta_->mat(step.tokens, adapter_delta_->elements() / step.tokens),
+          .layer = layer};
 }
 
 void Decoder::embed(const Step& step) {
@@ -123,6 +161,10 @@ Mat Decoder::attention(const Step& step, int32_t layer, Mat x) {
                                             {weights.key.weight, weights.key.bias, key},
                                             {weights.value.weight, weights.value.bias, value}};
     device_.matmul(x, targets);
+    const AdapterStep adapters = adapters_at(step, layer);
+    adapters.add(device_, AdapterSite::kQuery, x, query);
+    adapters.add(device_, AdapterSite::kKey, x, key);
+    adapters.add(device_, AdapterSite::kValue, x, value);
     if (!config.qk_norm_after_rope) normalize_queries_and_keys(weights, query, key);
     rotate(step, layer, query, config.head_dim, 0);
     rotate(step, layer, key, config.head_dim, 0);
@@ -132,6 +174,7 @@ Mat Decoder::attention(const Step& step, int32_t layer, Mat x) {
   const Mat out = rows(attended_, step.tokens, config_.hidden_size);
   const Device::MatmulTarget target{weights.output.weight, weights.output.bias, out};
   device_.matmul(heads_out, {&target, 1});
+  adapters_at(step, layer).add(device_, AdapterSite::kOutput, heads_out, out);
   return out;
 }
 
@@ -164,7 +207,8 @@ Mat Decoder::feed_forward(const Step& step, int32_t layer, Mat x) {
   if (config_.moe.is_moe[static_cast<size_t>(layer)] != 0) {
     run_moe(device_, config_, weights.moe, moe_scratch_, x, out);
   } else {
-    run_mlp(device_, config_.mlp, config_.mlp.intermediate_size, weights.mlp, mlp_scratch_, x, out);
+    run_mlp(device_, config_.mlp, config_.mlp.intermediate_size, weights.mlp, mlp_scratch_, x, out,
+            adapters_at(step, layer));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "models/adapters/adapter.h"
 #include "models/decode_cost.h"
 #include "models/mla.h"
 #include "models/model.h"
@@ -43,6 +44,8 @@ class Decoder final : public DecoderModel {
   void norm(Mat x, const NormConfig& config, const NormWeights& weights, Mat out, int64_t width = 0,
             bool weight_per_slice = false);
   void fill_positions(const Step& step);
+  Status collect_adapters(const Step& step);
+  AdapterStep adapters_at(const Step& step, int32_t layer) const;
   void embed(const Step& step);
   void run_layer(const Step& step, int32_t layer);
   Mat attention(const Step& step, int32_t layer, Mat x);
@@ -71,6 +74,8 @@ class Decoder final : public DecoderModel {
   std::vector<RopeBuffers> rope_buffers_;
   std::vector<int32_t> positions_;  // [T]
   std::vector<SequenceSpan> spans_;
+  std::vector<AdapterRows> adapter_rows_;  // of the step; neighbours with one adapter are one entry
+  std::unique_ptr<Buffer> adapter_low_, adapter_delta_;
   MlpScratch mlp_scratch_;
   MoeScratch moe_scratch_;
   MlaScratch mla_scratch_;

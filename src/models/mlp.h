@@ -1,6 +1,7 @@
 // The feed-forward block: down(f(gate x) * up x), or down(f(up x)) without a gate.
 #pragma once
 
+#include "models/adapters/adapter.h"
 #include "models/model_config.h"
 #include "models/weights.h"
 
@@ -15,6 +16,6 @@ Status reserve_mlp(Device& device, int64_t tokens_max, int64_t intermediate_size
 
 // out [T, hidden] = block(x [T, hidden]); intermediate_size of the weights at hand.
 void run_mlp(Device& device, const MlpConfig& config, int64_t intermediate_size, const MlpWeights& weights,
-             MlpScratch& scratch, Mat x, Mat out);
+             MlpScratch& scratch, Mat x, Mat out, const AdapterStep& adapters = {});
 
 }  // namespace quern

@@ -17,10 +17,13 @@
 namespace quern {
 
 // Tokens of one step, of any mixture of sequences, in rows 0 … T-1. Views: the engine owns what they show.
+class Adapter;
 struct BatchSequence {
   SequenceSpan span;
   int32_t prompt_tokens =
       0;  // length of the prompt: rope scalings that depend on length (dynamic, longrope) ask for it
+  const Adapter* adapter = nullptr;  // LoRA that its rows go through, or none
+  float adapter_scale = 1.0f;
 };
 struct Batch {
   std::span<const int32_t> ids;    // [T]

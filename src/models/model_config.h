@@ -72,6 +72,7 @@ struct AttentionConfig {
   NormConfig qk_norm_config;
   bool qk_norm_after_rope = false;
   QkvLayout layout = QkvLayout::kSeparate;
+  bool rows_in_pairs = false;  // the file's query and key rows were reordered: rotary pairs lie side by side
   Presence qkv_bias = Presence::kAbsent;
   Presence output_bias = Presence::kAbsent;
   bool sinks = false;  // one learned logit per head (gpt_oss)

@@ -18,6 +18,7 @@ void read_hf(HfConfigReader& reader, ModelConfig& config) {
 
 void read_gguf(GgufConfigReader& reader, ModelConfig& config) {
   read_gguf_common(reader, config, {.style = RopeStyle::kPairs});
+  config.attention.rows_in_pairs = true;
   read_gguf_moe(reader, config);
   config.moe.router.normalize = true;
   config.attention.qkv_bias = Presence::kIfPresent;
