@@ -80,7 +80,7 @@ class Case(unittest.TestCase):
         choice = answer["choices"][0]
         calls = choice["message"].get("tool_calls", [])
         self.assertEqual(len({call["id"] for call in calls}), len(calls))
-        for call in calls:
+        for call in calls[:-1] if choice["finish_reason"] == "length" else calls:  # the limit may cut the last one
             self.assertEqual(call["type"], "function")
             schema = next(t["function"]["parameters"] for t in TOOLS if t["function"]["name"] == call["function"]["name"])
             check(json.loads(call["function"]["arguments"]), schema)
