@@ -129,8 +129,12 @@ Status render(const TemplateOptions& options) {
   QUERN_ASSIGN(TemplateInput input, read_input(options));
   QUERN_ASSIGN(TemplateSource source, read_source(options));
   input.special_tokens = std::move(source.special_tokens);
-  QUERN_ASSIGN(const auto chat_template, ChatTemplate::create(source.text));
-  QUERN_ASSIGN(const TemplateOutput output, chat_template->render(input));
+  const auto chat_template = ChatTemplate::create(source.text);
+  if (!chat_template) {
+    const std::string& file = options.template_file.empty() ? options.model : options.template_file;
+    return make_error(chat_template.error().code, fmt::format("{}: {}", file, chat_template.error().message));
+  }
+  QUERN_ASSIGN(const TemplateOutput output, (*chat_template)->render(input));
   return print(output.text);
 }
 

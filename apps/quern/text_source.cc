@@ -52,7 +52,7 @@ Result<TemplateSource> template_of_gguf(const fs::path& path, bool with_tools) {
   if (metadata.find(key) == nullptr) return no_template(path);
   TemplateSource source;
   QUERN_ASSIGN(source.text, metadata.get_string(key));
-  QUERN_ASSIGN(const auto tokenizer, Tokenizer::from_gguf(metadata));
+  QUERN_ASSIGN(const auto tokenizer, Tokenizer::from_gguf(metadata, path.string()));
   source.special_tokens = tokenizer->special_tokens();
   return source;
 }
@@ -94,9 +94,7 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& model) {
   }
   if (path.extension() == ".json") return Tokenizer::from_file(path, Json());
   QUERN_ASSIGN(const auto file, GgufFile::open(path));
-  auto tokenizer = Tokenizer::from_gguf(file->metadata());
-  if (!tokenizer) return make_error(tokenizer.error().code, fmt::format("{}: {}", model, tokenizer.error().message));
-  return tokenizer;
+  return Tokenizer::from_gguf(file->metadata(), path.string());
 }
 
 Result<TemplateSource> open_template(const std::string& model, bool with_tools) {

@@ -19,10 +19,9 @@ std::string short_reason(const char* what) {
   if (const size_t end = reason.find("] "); reason.starts_with('[') && end != std::string::npos) {
     reason.erase(0, end + 2);
   }
+  // Not UTF-8, a cut character or a control character would spoil the line.
+  std::ranges::replace_if(reason, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
   if (reason.size() > kBytesMax) reason = reason.substr(0, kBytesMax / 2) + " … " + reason.substr(reason.size() - 60);
-  for (char& c : reason) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
   return reason;
 }
 

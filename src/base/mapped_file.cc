@@ -15,7 +15,7 @@
 namespace quern {
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe would make it wait
   if (fd < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return make_error(code, fmt::format("{}: {}", path.string(), std::strerror(errno)));
@@ -23,7 +23,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
-    return io_error(fmt::format("{}: not a regular file", path.string()));
+    return invalid_file(fmt::format("{}: not a regular file", path.string()));
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size == 0) {

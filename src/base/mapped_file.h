@@ -11,7 +11,7 @@ namespace quern {
 
 class MappedFile {
  public:
-  // Errors: kNotFound, kIo (also for a folder or a device). An empty file maps to an empty span.
+  // Errors: kNotFound, kIo, kInvalidFile for a folder or a device. An empty file maps to an empty span.
   static Result<MappedFile> open(const std::filesystem::path& path);
 
   MappedFile(MappedFile&& other) noexcept;

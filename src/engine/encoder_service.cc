@@ -52,7 +52,7 @@ float sigmoid(float logit) {
 }
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source) {
-  if (source.gguf) return Tokenizer::from_gguf(source.gguf->metadata());
+  if (source.gguf) return Tokenizer::from_gguf(source.gguf->metadata(), source.path.string());
   const HfFolder& folder = *source.folder;
   if (!folder.tokenizer_json) return not_found(fmt::format("{}: there is no tokenizer.json", source.path.string()));
   return Tokenizer::from_file(*folder.tokenizer_json, folder.tokenizer_config);

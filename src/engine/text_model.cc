@@ -72,7 +72,7 @@ Result<std::shared_ptr<const TextModel>> TextModel::create(const ModelSource& so
   model->id_ = model_id(source.path);
   if (source.gguf) {
     const GgufMetadata& metadata = source.gguf->metadata();
-    QUERN_ASSIGN(model->tokenizer_, Tokenizer::from_gguf(metadata));
+    QUERN_ASSIGN(model->tokenizer_, Tokenizer::from_gguf(metadata, source.path.string()));
     if (auto text = metadata.get_string("tokenizer.chat_template")) model->template_text_ = std::move(*text);
     model->defaults_ = defaults_of_gguf(metadata);
   } else {
@@ -98,7 +98,7 @@ Result<std::vector<int32_t>> TextModel::encode_prompt(std::string_view text) con
 
 Result<std::vector<int32_t>> TextModel::encode_chat(TemplateInput input) const {
   if (!template_text_) return unsupported(fmt::format("{}: the model has no chat template", id_));
-  if (!template_) return std::unexpected(template_.error());
+  if (!template_) return make_error(template_.error().code, fmt::format("{}: {}", id_, template_.error().message));
   input.special_tokens = tokenizer_->special_tokens();
   QUERN_ASSIGN(const ChatPrompt prompt, render_chat_prompt(**template_, *tokenizer_, input));
   const EncodeOptions options = {.add_special = true, .parse_special = true, .literal = prompt.literal};

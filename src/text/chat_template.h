@@ -30,7 +30,7 @@ struct TemplateOutput {
   std::vector<std::pair<int64_t, int64_t>> assistant_spans;  // {% generation %}: [start, end) in code points
 };
 struct TemplateLimits {
-  uint64_t fuel_max = 50'000'000;  // interpreter steps
+  uint64_t fuel_max = 8'000'000;  // interpreter steps; one also pays for 64 bytes of text or two items of a list
   size_t output_bytes_max = 16u << 20;
   size_t recursion_max = 100;
 };

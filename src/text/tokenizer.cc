@@ -71,16 +71,20 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_file(const std::filesystem::p
   TokenizerHandle handle(created);
   if (const auto processor = post_processor_override(config, *handle)) {
     const std::string text = dump_json(*processor);
-    QUERN_TRY(rust::to_status(quern_tokenizer_set_post_processor(handle.get(), rust::bytes(text), error.out()), error));
+    Status status =
+        rust::to_status(quern_tokenizer_set_post_processor(handle.get(), rust::bytes(text), error.out()), error);
+    if (!status) return about(tokenizer_json.string(), status.error());
   }
   TokenizerFacts facts = facts_of(config, handle);
   return std::make_unique<RustTokenizer>(std::move(handle), std::move(facts));
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const GgufMetadata& metadata) {
-  QUERN_ASSIGN(GgufVocabulary vocabulary, read_gguf_vocabulary(metadata));
-  QUERN_ASSIGN(TokenizerHandle handle, build(vocabulary));
-  return std::make_unique<RustTokenizer>(std::move(handle), std::move(vocabulary.facts));
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const GgufMetadata& metadata, std::string_view name) {
+  auto vocabulary = read_gguf_vocabulary(metadata);
+  if (!vocabulary) return about(name, vocabulary.error());
+  auto handle = build(*vocabulary);
+  if (!handle) return about(name, handle.error());
+  return std::make_unique<RustTokenizer>(std::move(*handle), std::move(vocabulary->facts));
 }
 
 }  // namespace quern

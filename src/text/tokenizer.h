@@ -43,7 +43,8 @@ class Tokenizer {
  public:
   // `config`: tokenizer_config.json or null (add_bos_token, special tokens, …).
   static Result<std::unique_ptr<Tokenizer>> from_file(const std::filesystem::path& tokenizer_json, const Json& config);
-  static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufMetadata& metadata);
+  // `name`: the file, for messages.
+  static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufMetadata& metadata, std::string_view name);
   virtual ~Tokenizer() = default;
 
   virtual Result<Encoding> encode(std::string_view text, const EncodeOptions& options) const = 0;

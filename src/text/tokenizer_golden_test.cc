@@ -113,7 +113,7 @@ TEST_P(TokenizerGolden, Gguf) {
   if (!path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
   const auto gguf = GgufFile::open(*path);
   ASSERT_TRUE(gguf) << gguf.error().message;
-  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata());
+  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   int count = 0;
   for (const Json& test : all_cases()) {
@@ -144,7 +144,7 @@ TEST_P(GgufVocabularyPairs, SameIds) {
   if (!path || !texts_path || !ids_path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
   const auto gguf = GgufFile::open(*path);
   ASSERT_TRUE(gguf) << gguf.error().message;
-  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata());
+  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
 
   const std::string texts = testing::read_text(*texts_path);

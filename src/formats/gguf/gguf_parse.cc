@@ -116,7 +116,10 @@ Status Parser::read_alignment() {
                 static_cast<uint32_t>(GgufType::kU32));
   }
   alignment_ = std::get<uint64_t>(value->value);
-  if (!std::has_single_bit(alignment_)) return fail("general.alignment is {}, not a power of two", alignment_);
+  // Below 8 (the specification's least) tensors would begin where their elements may not.
+  if (!std::has_single_bit(alignment_) || alignment_ < 8) {
+    return fail("general.alignment is {}, not a power of two from 8 on", alignment_);
+  }
   return {};
 }
 

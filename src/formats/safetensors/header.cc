@@ -230,6 +230,10 @@ class IndexEvents final : public Events {
 };
 
 Status run(std::string_view text, Events& events, std::string_view name, std::string_view what) {
+  // nlohmann takes NUL for the end of the text and would not see what follows.
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    return invalid_file(fmt::format("{}: {}: not JSON: a NUL at byte {}", name, what, at));
+  }
   try {
     if (json::sax_parse(text.begin(), text.end(), &events)) return {};
   } catch (const json::exception&) {

@@ -100,7 +100,7 @@ int64_t quern_tokenizer_start_token(const QuernTokenizer* tokenizer);  // put in
 typedef struct QuernTemplate QuernTemplate;
 
 typedef struct QuernTemplateLimits {
-  uint64_t fuel;  // interpreter steps, and a share of them for every byte or item handled
+  uint64_t fuel;  // interpreter steps; every 64 bytes of text made take one too, so it bounds memory
   uint64_t output_bytes;
   uint64_t recursion;
   uint64_t milliseconds;  // checked whenever text is written

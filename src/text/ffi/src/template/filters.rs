@@ -1,20 +1,37 @@
 //! Filters of Jinja2 that minijinja lacks or writes differently.
 
-use minijinja::value::{Kwargs, ValueKind};
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value};
 
 use super::methods::padded;
+use super::widths;
 
 pub fn add_to(environment: &mut Environment<'static>) {
-    environment.add_filter("escape", escape);
-    environment.add_filter("e", escape);
+    environment.add_filter("escape", escape_filter);
+    environment.add_filter("e", escape_filter);
     environment.add_filter("int", int);
     environment.add_filter("float", float);
     environment.add_filter("wordcount", |text: &str| words(text));
     environment.add_filter("urlencode", urlencode);
+    environment.add_filter("format", format_printf);
     environment.add_filter("xmlattr", xmlattr);
     environment
         .add_filter("center", |text: &str, width: Option<usize>| padded(text, "center", width.unwrap_or(80), ' '));
+}
+
+fn format_printf(state: &mut State, format: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    widths::check(format.as_str().unwrap_or_default(), args.iter().map(|arg| &**arg))?;
+    minijinja::filters::format(state, format, args)
+}
+
+fn escape_filter(state: &State, text: &Value) -> Result<String, Error> {
+    pay_for_growth(state, text)?;
+    Ok(escape(text))
+}
+
+/// One character becomes six at most, which is paid for before they are there.
+fn pay_for_growth(state: &State, value: &Value) -> Result<(), Error> {
+    state.consume_fuel(value.as_str().map_or(0, str::len) as u64 * 6 / 64)
 }
 
 /// As MarkupSafe, which Jinja2 uses.
@@ -60,7 +77,8 @@ fn words(text: &str) -> usize {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).count()
 }
 
-fn urlencode(value: &Value) -> Result<String, Error> {
+fn urlencode(state: &State, value: &Value) -> Result<String, Error> {
+    pay_for_growth(state, value)?;
     if value.kind() != ValueKind::Map {
         return Ok(quote(&value.to_string(), "/"));
     }

@@ -4,11 +4,16 @@ use minijinja::value::{from_args, Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-const PADDED_CHARS_MAX: usize = 1 << 16;
+use super::widths;
 
 pub fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match (value.kind(), value.as_str()) {
-        (ValueKind::String, Some(text)) => string_method(text, method, args),
+        (ValueKind::String, Some(text)) => {
+            if method == "format" {
+                widths::check(text, args)?;
+            }
+            string_method(text, method, args)
+        }
         (ValueKind::Seq, _) => list_method(value, method, args),
         _ => Ok(None),
     };
@@ -129,10 +134,7 @@ fn swapped(c: char) -> String {
 }
 
 fn padding(text: &str, width: usize, fill: char) -> Result<String, Error> {
-    if width > PADDED_CHARS_MAX {
-        let what = format!("width {width} is over the limit of {PADDED_CHARS_MAX}");
-        return Err(Error::new(ErrorKind::InvalidOperation, what));
-    }
+    widths::check_one(width)?;
     Ok(fill.to_string().repeat(width.saturating_sub(text.chars().count())))
 }
 

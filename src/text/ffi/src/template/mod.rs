@@ -10,6 +10,7 @@ mod methods;
 mod output;
 mod python;
 mod stack;
+mod widths;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
