@@ -70,15 +70,17 @@ Result<Catalog> Catalog::parse(std::string_view text) {
   } catch (const Json::exception& error) {
     return invalid_file(fmt::format("catalogue: {}", error.what()));
   }
-  for (const CatalogModel& model : catalog.models_) {
+  for (size_t i = 0; i < catalog.models_.size(); ++i) {
+    const CatalogModel& model = catalog.models_[i];
+    if (!is_safe_relative_path(model.name))
+      return invalid_file(fmt::format("catalogue: model {} has an unsafe name", i));
     if (model.variants.empty()) return invalid_file(fmt::format("catalogue: {} has no variant", model.name));
     for (const CatalogVariant& variant : model.variants) {
+      if (!is_safe_relative_path(variant.tag) || (!variant.file.empty() && !is_safe_relative_path(variant.file))) {
+        return invalid_file(fmt::format("catalogue: a variant of {} has an unsafe name", model.name));
+      }
       if (variant.sources.empty()) {
         return invalid_file(fmt::format("catalogue: {}:{} has no source", model.name, variant.tag));
-      }
-      if (!is_safe_relative_path(model.name) || !is_safe_relative_path(variant.tag) ||
-          (!variant.file.empty() && !is_safe_relative_path(variant.file))) {
-        return invalid_file(fmt::format("catalogue: {}:{} has an unsafe name", model.name, variant.tag));
       }
     }
   }

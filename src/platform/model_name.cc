@@ -1,5 +1,6 @@
 #include "platform/model_name.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/status.h"
@@ -60,6 +61,10 @@ Result<ModelName> parse_pypi(std::string_view text, std::string_view whole) {
   return name;
 }
 
+bool is_short_and_printable(std::string_view text) {
+  return text.size() <= 1024 && std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 }  // namespace
 
 bool is_safe_relative_path(const std::string& path) {
@@ -81,14 +86,17 @@ Result<ModelName> parse_model_name(const std::string& text) {
   if (text.empty()) return invalid_argument("MODEL is empty");
   if (text.size() > 4096 || text.find('\0') != std::string::npos) return invalid_argument("MODEL: not a name or path");
   const auto rest = [&](std::string_view prefix) { return std::string_view(text).substr(prefix.size()); };
+  std::error_code ignored;
+  const bool is_reference = text.starts_with("hf:") || text.starts_with("modelscope:") || text.starts_with("pypi:");
+  const bool is_path = !is_reference && (text.find('/') != std::string::npos || text.ends_with(".gguf") ||
+                                         std::filesystem::exists(text, ignored));
+  // Names are quoted in messages of one line; a path is whatever the file system allows.
+  if (!is_path && !is_short_and_printable(text)) return invalid_argument("MODEL: not a name or path");
   if (text.starts_with("hf:")) return parse_hub(ModelNameKind::kHf, rest("hf:"), text);
   if (text.starts_with("modelscope:")) return parse_hub(ModelNameKind::kModelScope, rest("modelscope:"), text);
   if (text.starts_with("pypi:")) return parse_pypi(rest("pypi:"), text);
   if (text.starts_with("https://") || text.starts_with("http://")) return ModelName{ModelNameKind::kUrl, text, "", ""};
-  std::error_code ignored;
-  if (text.find('/') != std::string::npos || text.ends_with(".gguf") || std::filesystem::exists(text, ignored)) {
-    return ModelName{ModelNameKind::kPath, text, "", ""};
-  }
+  if (is_path) return ModelName{ModelNameKind::kPath, text, "", ""};
   ModelName name{.kind = ModelNameKind::kCatalog, .name = text, .tag = "", .revision = ""};
   if (const size_t colon = text.find(':'); colon != std::string::npos) {
     name.name = text.substr(0, colon);

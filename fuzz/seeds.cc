@@ -1,0 +1,156 @@
+#include "seeds.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace quern::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kGolden = fs::path(QUERN_TEST_DATA) / "golden";
+constexpr uintmax_t kFileBytesMax = 1u << 20;
+
+// Files below `folder` whose name ends so, the largest left out, sorted.
+std::vector<fs::path> files_below(const fs::path& folder, std::string_view ending) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().filename().string().ends_with(ending) &&
+        entry.file_size() <= kFileBytesMax) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string seed_name(const fs::path& path) {
+  std::string name = fs::relative(path, kGolden).string();
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
+void add_files(std::vector<Seed>& seeds, const char* folder, std::string_view ending) {
+  for (const fs::path& path : files_below(kGolden / folder, ending)) {
+    seeds.push_back({seed_name(path), read_file(path)});
+  }
+}
+
+void add_folder_files(std::vector<Seed>& seeds, const char* file) {
+  const auto& folders = golden_folders();
+  for (size_t i = 0; i < folders.size(); ++i) {
+    seeds.push_back({seed_name(folders[i] / file), static_cast<char>(i) + read_file(folders[i] / file)});
+  }
+}
+
+void add_lines(std::vector<Seed>& seeds, const fs::path& path, size_t step) {
+  std::ifstream file(path);
+  size_t number = 0;
+  for (std::string line; std::getline(file, line); ++number) {
+    if (number % step == 0) seeds.push_back({seed_name(path) + "." + std::to_string(number), line});
+  }
+}
+
+Seed split_pair() {
+  const std::string first = read_file(kGolden / "gguf" / "llama-split-f32-00001-of-00002.gguf");
+  const std::string second = read_file(kGolden / "gguf" / "llama-split-f32-00002-of-00002.gguf");
+  std::string size;
+  for (int shift = 0; shift < 32; shift += 8) size += static_cast<char>(first.size() >> shift & 0xff);
+  return {"llama-split", size + first + second};
+}
+
+const std::vector<Seed>& request_seeds() {
+  static const std::vector<Seed> seeds = {
+      {"chat",
+       R"({"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"a"}]},
+       {"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f",
+       "arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"r"}],"tools":[{"type":"function",
+       "function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"auto","parallel_tool_calls":true,
+       "max_completion_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"seed":-7,"n":2,
+       "stop":["a","b"],"stop_token_ids":[1,2],"logit_bias":{"12":-100,"7":3.5},"stream":true,
+       "stream_options":{"include_usage":true},"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.1,
+       "priority":3,"ignore_eos":true,"response_format":{"type":"text"},"modalities":["text"],"user":"u",
+       "chat_template_kwargs":{"enable_thinking":false},"continue_final_message":false,"add_generation_prompt":true})"},
+      {"completion",
+       R"({"model":"m","prompt":"Once","max_tokens":5,"echo":true,"best_of":1,"logprobs":null,"suffix":null})"},
+      {"texts", R"({"model":"m","prompt":["a","b"],"stop":"x"})"},
+      {"ids", R"({"model":"m","prompt":[[1,2,3],[4]],"typical_p":0.5})"},
+      {"id_list", R"({"model":"m","prompt":[1,2,3]})"},
+  };
+  return seeds;
+}
+
+std::vector<Seed> name_seeds() {
+  std::vector<Seed> seeds = {{"catalog", read_file(fs::path(QUERN_TEST_DATA).parent_path() / "data" / "catalog.json")}};
+  for (const char* name :
+       {"smollm2", "qwen2.5:0.5b-q4_k_m", "hf:org/repo", "hf:org/repo@main:dir/file.gguf", "modelscope:o/r:Q4_K_M",
+        "pypi:package==1.0:dir/model.gguf", "https://example.org/a.gguf", "./model.gguf", "hf:../..", "hf:a/b:../c"}) {
+    seeds.push_back({"name" + std::to_string(seeds.size()), name});
+  }
+  return seeds;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  QUERN_CHECK(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::vector<fs::path>& golden_folders() {
+  static const std::vector<fs::path> folders = [] {
+    std::vector<fs::path> found;
+    for (const char* group : {"models", "families"}) {
+      for (const auto& entry : fs::directory_iterator(kGolden / group)) {
+        const auto weights = entry.path() / "model.safetensors";
+        if (fs::exists(entry.path() / "config.json") && fs::exists(weights) &&
+            fs::file_size(weights) <= kFileBytesMax) {
+          found.push_back(entry.path());
+        }
+      }
+    }
+    std::sort(found.begin(), found.end());
+    QUERN_CHECK(!found.empty() && found.size() <= 256);
+    return found;
+  }();
+  return folders;
+}
+
+std::vector<Seed> seeds_of(std::string_view target) {
+  std::vector<Seed> seeds;
+  if (target == "gguf") {
+    for (const char* folder : {"malformed", "gguf", "families/gguf"}) add_files(seeds, folder, ".gguf");
+  } else if (target == "gguf_split") {
+    seeds.push_back(split_pair());
+  } else if (target == "safetensors") {
+    for (const char* folder : {"malformed", "quants"}) add_files(seeds, folder, ".safetensors");
+  } else if (target == "index") {
+    add_files(seeds, "malformed", ".index.json");
+  } else if (target == "json") {
+    for (const char* file : {"config.json", "tokenizer_config.json"}) add_files(seeds, "models", file);
+    add_lines(seeds, kGolden / "templates" / "synthetic.jsonl", 20);
+  } else if (target == "config") {
+    for (const char* folder : {"models", "families"}) add_files(seeds, folder, "config.json");
+  } else if (target == "folder_config") {
+    add_folder_files(seeds, "config.json");
+  } else if (target == "folder_weights") {
+    add_folder_files(seeds, "model.safetensors");
+  } else if (target == "tokenizer") {
+    for (const char* folder : {"models", "families"}) add_files(seeds, folder, "tokenizer.json");
+    add_files(seeds, "tokenizers/files", "tiny_spm_bpe.tokenizer.json");
+  } else if (target == "template") {
+    add_files(seeds, "templates/files", ".jinja");
+  } else if (target == "request") {
+    seeds = request_seeds();
+  } else if (target == "names") {
+    seeds = name_seeds();
+  }
+  QUERN_CHECK(!seeds.empty());
+  return seeds;
+}
+
+}  // namespace quern::fuzz
