@@ -1,18 +1,11 @@
 #include "server/openai/generate.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "base/status.h"
 #include "server/chat_plan.h"
 #include "server/compile.h"
 #include "server/openai/answer.h"
-#include "server/openai/beam_answer.h"
 #include "server/openai/chat_reader.h"
-#include "server/openai/job.h"
-#include "server/openai/logprobs.h"
 #include "server/openai/request.h"
-#include "server/openai/whole_answer.h"
 #include "server/pump.h"
 
 namespace quern::openai {
@@ -20,18 +13,42 @@ namespace {
 
 using http::asio::awaitable;
 
-// Which model, before the fields whose defaults depend on it.
-ApiResult<ModelTable::Choice> find_model(const ModelTable& models, const Json& body) {
-  if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
-  const auto name = body.find("model");
-  if (name == body.end() || name->is_null()) return models.choose("");
-  if (!name->is_string()) return bad_field("model", "model: must be a string");
-  return models.choose(name->get<std::string>());
+// A request that is ready for the engine: one prompt per stream, `n` answers each.
+struct Job {
+  const ServedModel* model = nullptr;
+  GenerationFields fields;
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<std::string> echoes;  // text before each answer; empty for chat
+  std::optional<ChatPlan> plan;     // of a chat
+  ChatReaderOptions reader;
+};
+
+// Readers of all answers of a chat; none for completions.
+std::vector<ChatReader> make_readers(const Job& job) {
+  std::vector<ChatReader> readers;
+  if (!job.plan) return readers;
+  for (int32_t i = 0; i < job.fields.request.n; ++i) readers.emplace_back(job.plan->make_parser(), job.reader);
+  return readers;
 }
 
-// The model's name may be an adapter's; a field of the request may name another.
-void choose_adapter(const ModelTable::Choice& choice, GenerationFields& fields) {
-  if (fields.request.adapter.empty()) fields.request.adapter = choice.adapter;
+const char* finish_name(const std::vector<ChatReader>& readers, size_t at, FinishReason reason) {
+  const bool calls = !readers.empty() && readers[at].has_calls() && reason == FinishReason::kStop;
+  return calls ? "tool_calls" : finish_reason_name(reason);
+}
+
+ApiResult<Json> parse_body(const http::Request& request) {
+  auto body = parse_json(request.body, "request body");
+  if (!body) return std::unexpected(to_api_error(body.error()));
+  return std::move(*body);
+}
+
+// Which model, before the fields whose defaults depend on it.
+ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
+  if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
+  const auto name = body.find("model");
+  if (name == body.end() || name->is_null()) return models.find_generator("");
+  if (!name->is_string()) return bad_field("model", "model: must be a string");
+  return models.find_generator(name->get<std::string>());
 }
 
 SamplingOptions defaults_of(const ServedModel& model) {
@@ -45,7 +62,7 @@ ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& reque
   if (!body) return std::unexpected(body.error());
   auto model = find_model(models, *body);
   if (!model) return std::unexpected(model.error());
-  auto chat = parse_chat_request(*body, defaults_of(*model->model));
+  auto chat = parse_chat_request(*body, defaults_of(**model));
   if (!chat) return std::unexpected(chat.error());
   ChatPlanInput input;
   input.prompt.messages = std::move(chat->messages);
@@ -62,13 +79,12 @@ ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& reque
     input.grammar_param = std::move(grammar->param);
     grammar.reset();
   }
-  auto plan = plan_chat(*model->model, std::move(input));
+  auto plan = plan_chat(**model, std::move(input));
   if (!plan) return std::unexpected(plan.error());
-  Job job{.model = model->model,
+  Job job{.model = *model,
           .fields = std::move(chat->generation),
           .prompts = {},
           .echoes = {""},
-          .echo = false,
           .plan = std::nullopt,
           .reader = {}};
   job.prompts.push_back(std::move(plan->prompt_ids));
@@ -80,7 +96,6 @@ ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& reque
                 .include_reasoning = chat->include_reasoning,
                 .short_call_ids = plan->short_call_ids};
   job.plan = std::move(*plan);
-  choose_adapter(*model, job.fields);
   return job;
 }
 
@@ -89,19 +104,15 @@ ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request&
   if (!body) return std::unexpected(body.error());
   auto model = find_model(models, *body);
   if (!model) return std::unexpected(model.error());
-  auto completion = parse_completion_request(*body, defaults_of(*model->model));
+  auto completion = parse_completion_request(*body, defaults_of(**model));
   if (!completion) return std::unexpected(completion.error());
-  const TextModel& text = *model->model->text;
-  Job job{.model = model->model,
+  const TextModel& text = *(*model)->text;
+  Job job{.model = *model,
           .fields = std::move(completion->generation),
           .prompts = {},
           .echoes = {},
-          .echo = completion->echo,
           .plan = std::nullopt,
           .reader = {}};
-  if (job.echo && job.fields.logprobs && job.fields.stream) {
-    return bad_field("echo", "echo: logprobs of the prompt come with whole answers only, not with stream");
-  }
   for (auto& prompt : completion->prompts) {
     std::string echo;
     if (const auto* words = std::get_if<std::string>(&prompt)) {
@@ -120,26 +131,14 @@ ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request&
     }
     job.echoes.push_back(std::move(echo));
   }
-  choose_adapter(*model, job.fields);
   return job;
-}
-
-// Keys share the queue fairly; requests without one are one tenant.
-uint64_t tenant_of(const http::Request& request) {
-  const auto header = request.header("authorization");
-  return header ? std::hash<std::string_view>{}(*header) : 0;
 }
 
 ApiResult<EventStreams> submit(Job& job) {
   EventStreams streams;
-  if (!job.fields.prediction.empty()) {
-    auto encoded = job.model->text->tokenizer().encode(job.fields.prediction, {.add_special = false});
-    if (!encoded) return std::unexpected(to_api_error(encoded.error()));
-    job.fields.request.prediction_ids = std::move(encoded->ids);
-  }
   for (auto& prompt : job.prompts) {
     Request request = job.fields.request;
-    request.prompt_ids = prompt;
+    request.prompt_ids = std::move(prompt);
     const auto prompt_tokens = static_cast<int64_t>(request.prompt_ids.size());
     auto stream = job.model->engine->submit(std::move(request));
     if (!stream) {
@@ -152,38 +151,53 @@ ApiResult<EventStreams> submit(Job& job) {
   return streams;
 }
 
+awaitable<void> send_error(http::Reply& reply, const ApiError& error) {
+  http::Headers headers;
+  if (error.status == 429) headers.emplace_back("Retry-After", "1");
+  co_await reply.send(error.status, "application/json", openai_error_body(error), std::move(headers));
+}
+
 awaitable<void> answer_whole(const AnswerHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
-  WholeAnswer answer(head.kind, job);
+  const int32_t n = job.fields.request.n;
+  std::vector<std::string> texts;
+  for (const std::string& echo : job.echoes) texts.insert(texts.end(), static_cast<size_t>(n), echo);
+  std::vector<ChatReader> readers = make_readers(job);
+  std::vector<Json> choices(texts.size());
+  Usage usage;
   std::optional<ApiError> failure;
   const EventSink sink = [&](size_t stream_idx, const Event& event) -> awaitable<bool> {
-    failure = answer.take(stream_idx, event);
-    co_return !failure;
+    const auto place = [&](int32_t index) { return stream_idx * static_cast<size_t>(n) + static_cast<size_t>(index); };
+    if (event.token) texts[place(event.token->index)] += event.token->text;
+    if (!event.finish) co_return true;
+    const FinishEvent& finish = *event.finish;
+    if (finish.reason == FinishReason::kError) {
+      failure = to_api_error(finish.error.value_or(Error{ErrorCode::kInternal, "generation failed"}));
+      co_return false;
+    }
+    const size_t at = place(finish.index);
+    texts[at] += finish.text;
+    if (readers.empty()) {
+      choices[at] = answer_choice(head.kind, static_cast<int32_t>(at), texts[at], finish.reason);
+    } else {
+      readers[at].push(texts[at]);
+      readers[at].finish();
+      choices[at] =
+          chat_choice(static_cast<int32_t>(at), readers[at].message(), finish_name(readers, at, finish.reason));
+    }
+    usage.add(finish, finish.index == 0);
+    co_return true;
   };
   const bool complete = co_await pump(reply, streams, sink);
   if (failure) co_return co_await send_error(reply, *failure);
   if (!complete) co_return;  // the client is gone
-  co_await reply.send(200, "application/json", answer.body(head));
-}
-
-// What the chunk of a token says of its probability. null: nothing was asked.
-Json token_logprobs(const AnswerHead& head, const Job& job, CompletionLogprobs& completion, const TokenEvent& token) {
-  if (!job.fields.logprobs || token.ends) return nullptr;
-  const Tokenizer& tokenizer = job.model->text->tokenizer();
-  if (head.kind == AnswerKind::kCompletion) {
-    completion.add(tokenizer, token);
-    return completion.take();
-  }
-  ChatLogprobs chat;
-  chat.add(tokenizer, token);
-  return chat.take();
+  co_await reply.send(200, "application/json", dump_json(answer_body(head, Json(std::move(choices)), usage)));
 }
 
 awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
   const int32_t n = job.fields.request.n;
   const bool with_usage = job.fields.include_usage;
   co_await reply.start_stream(200, "text/event-stream; charset=utf-8");
-  std::vector<CompletionLogprobs> logprobs(streams.size() * static_cast<size_t>(n));
-  for (size_t i = 0; i < logprobs.size(); ++i) {
+  for (size_t i = 0; i < streams.size() * static_cast<size_t>(n); ++i) {
     const auto index = static_cast<int32_t>(i);
     const std::string& echo = job.echoes[i / static_cast<size_t>(n)];
     if (head.kind == AnswerKind::kChat) co_await reply.write(role_chunk(head, index, with_usage));
@@ -206,14 +220,8 @@ awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStrea
   };
   const EventSink sink = [&](size_t stream_idx, const Event& event) -> awaitable<bool> {
     const auto place = [&](int32_t index) { return static_cast<int32_t>(stream_idx) * n + index; };
-    if (event.token) {
-      if (job.fields.prompt_only) co_return true;
-      const int32_t index = place(event.token->index);
-      Json told = token_logprobs(head, job, logprobs[static_cast<size_t>(index)], *event.token);
-      if (event.token->text.empty() && told.is_null()) co_return true;
-      std::string written = chunks(index, event.token->text, false);
-      // Where text is held back, or is a tool call's, its tokens are told of in a chunk of their own.
-      if (!told.is_null()) written += text_chunk(head, index, "", with_usage, std::move(told));
+    if (event.token && !event.token->text.empty()) {
+      const std::string written = chunks(place(event.token->index), event.token->text, false);
       if (written.empty()) co_return true;
       co_return co_await reply.write(written);
     }
@@ -225,12 +233,9 @@ awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStrea
       co_return false;
     }
     const int32_t index = place(finish.index);
-    const bool shown = !job.fields.prompt_only;
-    std::string written = shown ? chunks(index, finish.text, true) : "";
+    std::string written = chunks(index, finish.text, true);
     usage.add(finish, finish.index == 0);
-    if (!shown) --usage.output_tokens;
-    const FinishReason reason = shown ? finish.reason : FinishReason::kLength;
-    written += finish_chunk(head, index, finish_name(readers, static_cast<size_t>(index), reason), with_usage);
+    written += finish_chunk(head, index, finish_name(readers, static_cast<size_t>(index), finish.reason), with_usage);
     co_return co_await reply.write(written);
   };
   if (co_await pump(reply, streams, sink)) {
@@ -240,19 +245,16 @@ awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStrea
   co_await reply.end_stream();
 }
 
-awaitable<void> run(AnswerKind kind, uint64_t tenant, ApiResult<Job> job, http::Reply& reply) {
+awaitable<void> run(AnswerKind kind, ApiResult<Job> job, http::Reply& reply) {
   if (!job) co_return co_await send_error(reply, job.error());
-  job->fields.request.tenant = tenant;
   if (const auto& grammar = job->fields.grammar) {
     auto compiled = co_await compile_grammar(*job->model->engine, grammar->spec, grammar->param);
     if (!compiled) co_return co_await send_error(reply, compiled.error());
     job->fields.request.grammar = std::move(*compiled);
   }
-  const std::string& adapter = job->fields.request.adapter;
-  const AnswerHead head = make_answer_head(kind, adapter.empty() ? job->model->id : adapter);
-  if (job->fields.beam_search) co_return co_await answer_beams(head, *job, reply);
   auto streams = submit(*job);
   if (!streams) co_return co_await send_error(reply, streams.error());
+  const AnswerHead head = make_answer_head(kind, job->model->id);
   if (job->fields.stream) {
     co_await answer_stream(head, *job, *streams, reply);
   } else {
@@ -263,11 +265,11 @@ awaitable<void> run(AnswerKind kind, uint64_t tenant, ApiResult<Job> job, http::
 }  // namespace
 
 awaitable<void> chat_completions(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  co_await run(AnswerKind::kChat, tenant_of(request), prepare_chat(models, request), reply);
+  co_await run(AnswerKind::kChat, prepare_chat(models, request), reply);
 }
 
 awaitable<void> completions(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  co_await run(AnswerKind::kCompletion, tenant_of(request), prepare_completion(models, request), reply);
+  co_await run(AnswerKind::kCompletion, prepare_completion(models, request), reply);
 }
 
 }  // namespace quern::openai
