@@ -56,35 +56,39 @@ bool from_assistant(const Json& message) {
   return message.is_object() && role != message.end() && *role == "assistant";
 }
 
+enum class Speakers : uint8_t { kAll, kAllButAssistant };
+struct Marked {
+  TemplateInput input;
+  int64_t count = 0;  // special tokens found
+};
+
+Result<Marked> mark_texts(const Tokenizer& tokenizer, const TemplateInput& input, Speakers speakers) {
+  Marked marked = {.input = input};
+  for (Json& message : marked.input.messages) {
+    if (speakers == Speakers::kAllButAssistant && from_assistant(message)) continue;
+    QUERN_TRY(mark(tokenizer, message, marked.count));
+  }
+  QUERN_TRY(mark(tokenizer, marked.input.tools, marked.count));
+  QUERN_TRY(mark(tokenizer, marked.input.documents, marked.count));
+  return marked;
+}
+
 }  // namespace
 
 Result<ChatPrompt> render_chat_prompt(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                       const TemplateInput& input) {
-  int64_t others = 0;
-  int64_t assistants = 0;
-  TemplateInput marked = input;
-  TemplateInput marked_others = input;
-  for (size_t i = 0; i < input.messages.size(); ++i) {
-    const bool assistant = from_assistant(input.messages[i]);
-    QUERN_TRY(mark(tokenizer, marked.messages[i], assistant ? assistants : others));
-    if (!assistant) marked_others.messages[i] = marked.messages[i];
-  }
-  QUERN_TRY(mark(tokenizer, marked.tools, others));
-  QUERN_TRY(mark(tokenizer, marked.documents, others));
-  marked_others.tools = marked.tools;
-  marked_others.documents = marked.documents;
-
   QUERN_ASSIGN(TemplateOutput plain, chat_template.render(input));
-  if (others + assistants == 0) return ChatPrompt{.text = std::move(plain.text)};
-  QUERN_ASSIGN(const TemplateOutput all, chat_template.render(marked));
-  ChatPrompt prompt = unmark(all.text);
+  QUERN_ASSIGN(const Marked all, mark_texts(tokenizer, input, Speakers::kAll));
+  if (all.count == 0) return ChatPrompt{.text = std::move(plain.text)};
+  QUERN_ASSIGN(const TemplateOutput rendered, chat_template.render(all.input));
+  ChatPrompt prompt = unmark(rendered.text);
+  if (prompt.text == plain.text) return prompt;
   // Some templates look for a token in the assistant's own words (to cut its thoughts off, say) and must see it as it
   // is.
-  if (prompt.text != plain.text && assistants > 0) {
-    QUERN_ASSIGN(const TemplateOutput rest, chat_template.render(marked_others));
-    prompt = unmark(rest.text);
-  }
-  return prompt;
+  QUERN_ASSIGN(const Marked others, mark_texts(tokenizer, input, Speakers::kAllButAssistant));
+  if (others.count == all.count) return prompt;
+  QUERN_ASSIGN(const TemplateOutput rest, chat_template.render(others.input));
+  return unmark(rest.text);
 }
 
 }  // namespace quern
