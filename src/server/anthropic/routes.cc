@@ -4,6 +4,7 @@
 #include "server/anthropic/answer.h"
 #include "server/anthropic/request.h"
 #include "server/generation.h"
+#include "server/model_body.h"
 #include "server/offload.h"
 
 namespace quern::anthropic {
@@ -17,22 +18,19 @@ struct Job {
 };
 
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request, Purpose purpose) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_generator(*name);
-  if (!model) return std::unexpected(model.error());
-  auto parsed = parse_messages_request(*body, default_sampling(**model), purpose);
+  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  auto parsed = parse_messages_request(body, default_sampling(*model), purpose);
   if (!parsed) return std::unexpected(parsed.error());
   TemplateInput input;
   input.messages = std::move(parsed->messages);
   input.tools = std::move(parsed->tools);
   input.continue_final_message = parsed->continue_final_message;
   input.add_generation_prompt = !parsed->continue_final_message;
-  auto ids = encode_messages(**model, std::move(input));
+  auto ids = encode_messages(*model, std::move(input));
   if (!ids) return std::unexpected(ids.error());
-  Job job{.generation = {.model = *model, .request = std::move(parsed->request)}, .stream = parsed->stream};
+  Job job{.generation = {.model = model, .request = std::move(parsed->request)}, .stream = parsed->stream};
   job.generation.request.prompt_ids = std::move(*ids);
   return job;
 }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "server/encode.h"
 #include "server/fields.h"
+#include "server/model_body.h"
 #include "server/offload.h"
 #include "text/base64.h"
 
@@ -64,14 +65,11 @@ ApiResult<std::vector<Encoding>> read_input(const Json& input, const ServedModel
 }
 
 ApiResult<EmbeddingsJob> prepare(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_embedder(*name);
-  if (!model) return std::unexpected(model.error());
-  EmbeddingsJob job{.model = *model, .inputs = {}};
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find_embedder);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  EmbeddingsJob job{.model = model, .inputs = {}};
+  Fields fields(body);
   fields.accept({"model", "user"});
   const Json* input = fields.any("input");
   if (input == nullptr) fields.fault("input", "input: is missing");

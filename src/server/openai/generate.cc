@@ -3,6 +3,8 @@
 #include "base/status.h"
 #include "server/chat_plan.h"
 #include "server/compile.h"
+#include "server/generation.h"
+#include "server/model_body.h"
 #include "server/openai/answer.h"
 #include "server/openai/chat_reader.h"
 #include "server/openai/request.h"
@@ -36,33 +38,11 @@ const char* finish_name(const std::vector<ChatReader>& readers, size_t at, Finis
   return calls ? "tool_calls" : finish_reason_name(reason);
 }
 
-ApiResult<Json> parse_body(const http::Request& request) {
-  auto body = parse_json(request.body, "request body");
-  if (!body) return std::unexpected(to_api_error(body.error()));
-  return std::move(*body);
-}
-
-// Which model, before the fields whose defaults depend on it.
-ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
-  if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
-  const auto name = body.find("model");
-  if (name == body.end() || name->is_null()) return models.find_generator("");
-  if (!name->is_string()) return bad_field("model", "model: must be a string");
-  return models.find_generator(name->get<std::string>());
-}
-
-SamplingOptions defaults_of(const ServedModel& model) {
-  SamplingOptions options;
-  model.text->defaults().apply_to(options);
-  return options;
-}
-
 ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  auto model = find_model(models, *body);
-  if (!model) return std::unexpected(model.error());
-  auto chat = parse_chat_request(*body, defaults_of(**model));
+  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  auto chat = parse_chat_request(body, default_sampling(*model));
   if (!chat) return std::unexpected(chat.error());
   ChatPlanInput input;
   input.prompt.messages = std::move(chat->messages);
@@ -79,9 +59,9 @@ ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& reque
     input.grammar_param = std::move(grammar->param);
     grammar.reset();
   }
-  auto plan = plan_chat(**model, std::move(input));
+  auto plan = plan_chat(*model, std::move(input));
   if (!plan) return std::unexpected(plan.error());
-  Job job{.model = *model,
+  Job job{.model = model,
           .fields = std::move(chat->generation),
           .prompts = {},
           .echoes = {""},
@@ -100,14 +80,13 @@ ApiResult<Job> prepare_chat(const ModelTable& models, const http::Request& reque
 }
 
 ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  auto model = find_model(models, *body);
-  if (!model) return std::unexpected(model.error());
-  auto completion = parse_completion_request(*body, defaults_of(**model));
+  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  auto completion = parse_completion_request(body, default_sampling(*model));
   if (!completion) return std::unexpected(completion.error());
-  const TextModel& text = *(*model)->text;
-  Job job{.model = *model,
+  const TextModel& text = *model->text;
+  Job job{.model = model,
           .fields = std::move(completion->generation),
           .prompts = {},
           .echoes = {},

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "server/encode.h"
 #include "server/fields.h"
+#include "server/model_body.h"
 #include "server/openai/embeddings.h"
 
 namespace quern::openai {
@@ -33,13 +34,10 @@ ApiResult<std::vector<TextPair>> pair_up(const std::vector<std::string>& first,
 }
 
 ApiResult<ScoreJob> prepare_score(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_scorer(*name);
-  if (!model) return std::unexpected(model.error());
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find_scorer);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  Fields fields(body);
   fields.accept({"model", "user"});
   const char* first_name = fields.any("queries") != nullptr ? "queries" : "text_1";
   const char* second_name = fields.any("documents") != nullptr ? "documents" : "text_2";
@@ -47,7 +45,7 @@ ApiResult<ScoreJob> prepare_score(const ModelTable& models, const http::Request&
   if (!first) fields.fault(first_name, fmt::format("{}: is missing", first_name));
   const auto second = fields.string_or_strings(second_name, kEncoderInputsMax);
   if (!second) fields.fault(second_name, fmt::format("{}: is missing", second_name));
-  ScoreJob job{.model = *model, .pairs = {}, .truncation = read_truncation(fields, (*model)->encoder->tokens_max())};
+  ScoreJob job{.model = model, .pairs = {}, .truncation = read_truncation(fields, model->encoder->tokens_max())};
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   auto pairs = pair_up(*first, *second);
@@ -80,24 +78,21 @@ struct ClassifyJob {
 };
 
 ApiResult<ClassifyJob> prepare_classify(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_classifier(*name);
-  if (!model) return std::unexpected(model.error());
-  ClassifyJob job{.model = *model, .inputs = {}};
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find_classifier);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  ClassifyJob job{.model = model, .inputs = {}};
+  Fields fields(body);
   fields.accept({"model", "user"});
   const auto input = fields.string_or_strings("input", kEncoderInputsMax);
   if (!input) fields.fault("input", "input: is missing");
   if (input && input->empty()) fields.fault("input", "input: must not be empty");
-  const auto truncation = read_truncation(fields, (*model)->encoder->tokens_max());
+  const auto truncation = read_truncation(fields, model->encoder->tokens_max());
   job.activate = fields.boolean("use_activation").value_or(true);
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   for (const std::string& text : *input) {
-    auto encoding = encode_text(**model, text, true, truncation);
+    auto encoding = encode_text(*model, text, true, truncation);
     if (!encoding) return std::unexpected(encoding.error());
     job.inputs.push_back(std::move(*encoding));
   }

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "server/fields.h"
+#include "server/model_body.h"
 #include "server/openai/embeddings.h"
 #include "server/openai/request.h"
 
@@ -41,36 +42,30 @@ ApiResult<std::vector<int32_t>> ids_of_prompt(const ServedModel& model, Fields& 
 }
 
 ApiResult<Json> tokenize_body(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find(*name);
-  if (!model) return std::unexpected(model.error());
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  Fields fields(body);
   const bool with_strings = fields.boolean("return_token_strs").value_or(false);
   if (!fields.ok()) return std::unexpected(fields.take_error());
-  auto ids = body->contains("messages") ? ids_of_messages(**model, *body) : ids_of_prompt(**model, fields);
+  auto ids = body.contains("messages") ? ids_of_messages(*model, body) : ids_of_prompt(*model, fields);
   if (!ids) return std::unexpected(ids.error());
   Json strings = nullptr;
   if (with_strings) {
     strings = Json::array();
-    for (const int32_t id : *ids) strings.push_back((*model)->text->tokenizer().piece(id));
+    for (const int32_t id : *ids) strings.push_back(model->text->tokenizer().piece(id));
   }
   return Json{{"count", ids->size()},
-              {"max_model_len", (*model)->max_model_len()},
+              {"max_model_len", model->max_model_len()},
               {"tokens", *ids},
               {"token_strs", std::move(strings)}};
 }
 
 ApiResult<Json> detokenize_body(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find(*name);
-  if (!model) return std::unexpected(model.error());
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  Fields fields(body);
   fields.accept({"model"});
   const auto tokens = fields.integers("tokens", 0, std::numeric_limits<int32_t>::max(), kIdsMax);
   if (!tokens) fields.fault("tokens", "tokens: is missing");
@@ -78,7 +73,7 @@ ApiResult<Json> detokenize_body(const ModelTable& models, const http::Request& r
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   const std::vector<int32_t> ids(tokens->begin(), tokens->end());
-  auto text = (*model)->text->tokenizer().decode(ids, skip_special);
+  auto text = model->text->tokenizer().decode(ids, skip_special);
   if (!text) {
     ApiError error = to_api_error(text.error());
     error.param = "tokens";

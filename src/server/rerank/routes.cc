@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "server/encode.h"
 #include "server/fields.h"
+#include "server/model_body.h"
 
 namespace quern::rerank {
 namespace {
@@ -45,13 +46,10 @@ ApiResult<std::string> cut_document(const ServedModel& model, std::string text, 
 }
 
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_scorer(*name);
-  if (!model) return std::unexpected(model.error());
-  Fields fields(*body);
+  const auto read = read_model_body(models, request, &ModelTable::find_scorer);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  Fields fields(body);
   fields.accept({"model", "user", "priority"});
   const auto query = fields.string("query");
   if (!query) fields.fault("query", "query: is missing");
@@ -62,16 +60,16 @@ ApiResult<Job> prepare(const ModelTable& models, const http::Request& request) {
     fields.fault("documents",
                  fmt::format("documents: {} documents, 1 to {} are allowed", documents->size(), kEncoderInputsMax));
   }
-  Job job{.model = *model, .pairs = {}};
+  Job job{.model = model, .pairs = {}};
   const auto top_n = fields.integer("top_n", 1, std::numeric_limits<int32_t>::max());
   const auto document_tokens = fields.integer("max_tokens_per_doc", 1, std::numeric_limits<int32_t>::max());
   job.return_documents = fields.boolean("return_documents").value_or(false);
-  job.truncation = read_truncation(fields, (*model)->encoder->tokens_max());
+  job.truncation = read_truncation(fields, model->encoder->tokens_max());
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   for (size_t i = 0; i < documents->size(); ++i) {
     auto text = text_of((*documents)[i], i);
-    if (text) text = cut_document(**model, std::move(*text), document_tokens);
+    if (text) text = cut_document(*model, std::move(*text), document_tokens);
     if (!text) return std::unexpected(text.error());
     job.pairs.emplace_back(*query, std::move(*text));
   }

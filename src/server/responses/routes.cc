@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "server/generation.h"
+#include "server/model_body.h"
 #include "server/offload.h"
 #include "server/responses/answer.h"
 #include "server/responses/request.h"
@@ -36,13 +37,10 @@ ApiResult<StoredResponse> load(ResponseStore& store, const std::string& id) {
 }
 
 ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const http::Request& request) {
-  auto body = parse_body(request);
-  if (!body) return std::unexpected(body.error());
-  const auto name = model_name_of(*body);
-  if (!name) return std::unexpected(name.error());
-  const auto model = models.find_generator(*name);
-  if (!model) return std::unexpected(model.error());
-  auto parsed = parse_response_request(*body, default_sampling(**model));
+  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  if (!read) return std::unexpected(read.error());
+  const auto& [body, model] = *read;
+  auto parsed = parse_response_request(body, default_sampling(*model));
   if (!parsed) return std::unexpected(parsed.error());
   Json history = Json::array();
   if (!parsed->previous_id.empty()) {
@@ -58,9 +56,9 @@ ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const htt
   if (!messages) return std::unexpected(messages.error());
   TemplateInput input;
   input.messages = std::move(*messages);
-  auto ids = encode_messages(**model, std::move(input));
+  auto ids = encode_messages(*model, std::move(input));
   if (!ids) return std::unexpected(ids.error());
-  Job job{.generation = {.model = *model, .request = parsed->request}, .request = {}, .history = std::move(history)};
+  Job job{.generation = {.model = model, .request = parsed->request}, .request = {}, .history = std::move(history)};
   job.generation.request.prompt_ids = std::move(*ids);
   job.request = std::move(*parsed);
   return job;
