@@ -8,25 +8,19 @@
 #include <random>
 
 #include "sample/sampler.h"
+#include "sample/sampler_testing.h"
 
 namespace quern {
 namespace {
 
 using Ids = std::vector<int32_t>;
 using Logits = std::vector<float>;
+using testing::random_logits;
 struct Token {
   int32_t id;
   double p;
 };
 using Tokens = std::vector<Token>;
-
-Logits random_logits(uint32_t seed, size_t vocab, float deviation = 2.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, deviation);
-  Logits logits(vocab);
-  for (float& logit : logits) logit = normal(random);
-  return logits;
-}
 
 int32_t sample(Sampler& sampler, Logits logits, const Ids& prompt, const Ids& output, int64_t position) {
   return sampler.sample(logits, prompt, output, position).value().id;

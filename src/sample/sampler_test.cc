@@ -9,6 +9,8 @@
 #include <numeric>
 #include <random>
 
+#include "sample/sampler_testing.h"
+
 namespace quern {
 namespace {
 
@@ -17,14 +19,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 using Ids = std::vector<int32_t>;
 using Logits = std::vector<float>;
-
-Logits random_logits(uint32_t seed, size_t vocab, float deviation = 2.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, deviation);
-  Logits logits(vocab);
-  for (float& logit : logits) logit = normal(random);
-  return logits;
-}
+using testing::random_logits;
 
 SampledToken sample(Sampler& sampler, Logits logits, const Ids& prompt, const Ids& output, int64_t position) {
   return sampler.sample(logits, prompt, output, position).value();
