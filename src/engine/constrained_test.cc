@@ -2,6 +2,7 @@
 // batch, forks and preemption change nothing.
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <regex>
 
 #include "engine/engine_factory.h"
@@ -113,12 +114,15 @@ TEST(Constrained, CompanyAndPreemptionChangeNothing) {
   const auto run = [](int64_t num_blocks, int copies) {
     Served served = serve(num_blocks);
     const auto grammar = compile(*served.engine, GrammarKind::kRegex, "[a-z]{40}[0-9]{40}");
+    std::latch all_here(1);  // the first step waits for the last request, so that they do share the batch
+    served.model->script = [&all_here](std::span<const int32_t>) { return all_here.wait(), -1; };
     std::vector<std::unique_ptr<EventStream>> streams;
     for (int i = 0; i < copies; ++i) {
       Request request{.prompt_ids = {5, 6, 7, 8 + i}, .sampling = {.seed = 11}};
       request.grammar = grammar;
       streams.push_back(std::move(*served.engine->submit(request)));
     }
+    all_here.count_down();
     std::vector<std::string> texts;
     for (auto& stream : streams) texts.push_back(read_all(*stream).front().text);
     return std::pair(texts, served.engine->stats().preemptions_total);
