@@ -69,6 +69,7 @@ Result<Json> answer_texts(const Tokenizer& tokenizer, const Json& line, bool wit
 Result<Json> answer_case(const Tokenizer& tokenizer, const Json& line) {
   QUERN_ASSIGN(const std::string kind, text_field(line, "kind"));
   if (kind == "encode") return answer_texts(tokenizer, line, false);
+  if (kind == "pair" && !line.contains("text_pair")) return invalid_argument("a pair without text_pair");
   if (kind == "pair" || kind == "truncate") return answer_texts(tokenizer, line, true);
   if (kind == "decode") return answer_decode(tokenizer, line);
   if (kind == "stream") return answer_stream(tokenizer, line);

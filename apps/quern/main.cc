@@ -1,5 +1,7 @@
 // The command line: parses, picks a subcommand, returns its exit code. Every subcommand is a door over the rooms in
 // src/; commands.def lists them.
+#include <fmt/format.h>
+
 #include <cstdio>
 
 #include "command.h"
@@ -24,6 +26,13 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
+  } catch (const CLI::RequiredError& error) {
+    const std::vector<std::string> rest = app.remaining();
+    if (rest.empty() || !app.get_subcommands().empty()) {
+      return quern::cli::report({quern::ErrorCode::kInvalidArgument, error.what()});
+    }
+    return quern::cli::report(
+        {quern::ErrorCode::kInvalidArgument, fmt::format("'{}' is no command; quern --help lists them", rest[0])});
   } catch (const CLI::ParseError& error) {
     return quern::cli::report({quern::ErrorCode::kInvalidArgument, error.what()});
   }

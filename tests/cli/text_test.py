@@ -109,6 +109,15 @@ class Text(unittest.TestCase):
         messages.write_text(json.dumps([{"role": "assistant", "content": "An"}]))
         self.assertTrue(run("--continue-final").endswith("An"))
 
+    def test_an_unknown_command_is_named(self):
+        self.assert_refused(quern("bogus"), "'bogus' is no command")
+        self.assert_refused(quern("bogus", "--json"), "'bogus' is no command")
+        self.assert_refused(quern(), "subcommand")
+
+    def test_a_pair_needs_two_texts(self):
+        cases = self.write_lines("cases.jsonl", [{"kind": "pair", "text": "a"}])
+        self.assertIn("text_pair", self.answers("tokenize", SMOLLM2, "--cases", cases)[0]["error"])
+
     def test_bad_input_is_refused_in_one_line(self):
         messages = self.write("messages.json", "[]")
         broken = self.write("broken.jinja", "{% if %}")

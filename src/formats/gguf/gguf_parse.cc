@@ -20,8 +20,6 @@ constexpr uint64_t kTensorInfoBytesMin = 8 + 4 + 4 + 8;  // empty name, no dimen
 constexpr uint64_t kPairsMax = 1 << 14;                  // files in circulation have under a hundred
 constexpr uint64_t kKeyBytesMax = 65535;                 // GGUF specification
 constexpr uint64_t kTensorNameBytesMax = 255;            // ggml keeps 63; some writers build it with more
-constexpr uint32_t kDimsMax = 4;                         // GGUF specification
-constexpr uint32_t kAlignmentDefault = 32;
 
 // Where a tensor's data lies, before the start of the data section is known.
 struct Placement {
@@ -64,7 +62,7 @@ class Parser {
   GgufValueReader values_;
   uint64_t num_tensors_ = 0;
   uint64_t num_pairs_ = 0;
-  uint64_t alignment_ = kAlignmentDefault;
+  uint64_t alignment_ = kGgufAlignmentDefault;
   GgufPart part_;
   std::vector<Placement> placements_;  // of part_.tensors
 };
@@ -135,7 +133,7 @@ Status Parser::read_tensor_info(uint64_t index) {
 
   uint32_t num_dims = 0;
   if (!reader_.read(num_dims)) return fail("tensor {}: the file ends inside its description", shown);
-  if (num_dims > kDimsMax) return fail("tensor {}: {} dimensions, the limit is {}", shown, num_dims, kDimsMax);
+  if (num_dims > kGgufDimsMax) return fail("tensor {}: {} dimensions, the limit is {}", shown, num_dims, kGgufDimsMax);
   TensorView tensor{.name = std::string(*name), .shape = Shape(num_dims)};
   for (uint32_t i = 0; i < num_dims; ++i) {
     uint64_t dimension = 0;

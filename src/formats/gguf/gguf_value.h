@@ -13,6 +13,9 @@
 
 namespace quern {
 
+constexpr uint64_t kGgufAlignmentDefault = 32;
+constexpr uint32_t kGgufDimsMax = 4;
+
 // Numbers of value types in a file.
 enum class GgufType : uint32_t {
   kU8 = 0,

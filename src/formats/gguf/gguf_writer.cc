@@ -15,9 +15,7 @@ namespace quern {
 namespace {
 
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kAlignmentDefault = 32;
-constexpr size_t kTensorNameBytesMax = 63;  // what every reader takes
-constexpr size_t kDimsMax = 4;
+constexpr size_t kWrittenNameBytesMax = 63;  // what every reader takes
 
 uint64_t padding(uint64_t position, uint64_t alignment) {
   return (alignment - position % alignment) % alignment;
@@ -121,7 +119,7 @@ bool put_value(const GgufValue& value, HeaderBytes& out) {
 
 Result<uint64_t> alignment_of(const GgufMetadata& metadata) {
   const GgufValue* value = metadata.find("general.alignment");
-  if (value == nullptr) return kAlignmentDefault;
+  if (value == nullptr) return kGgufAlignmentDefault;
   const auto* alignment = std::get_if<uint64_t>(&value->value);
   if (alignment == nullptr || value->type != static_cast<uint32_t>(GgufType::kU32) ||
       !std::has_single_bit(*alignment)) {
@@ -135,10 +133,10 @@ Result<std::vector<uint64_t>> check_tensors(std::span<const TensorView> tensors)
   std::vector<uint64_t> sizes;
   for (const TensorView& tensor : tensors) {
     const std::string what = fmt::format("tensor {}", printable(tensor.name));
-    if (tensor.name.size() > kTensorNameBytesMax)
-      return invalid_argument(fmt::format("{}: a name of more than {} bytes", what, kTensorNameBytesMax));
-    if (tensor.shape.size() > kDimsMax)
-      return invalid_argument(fmt::format("{}: more than {} dimensions", what, kDimsMax));
+    if (tensor.name.size() > kWrittenNameBytesMax)
+      return invalid_argument(fmt::format("{}: a name of more than {} bytes", what, kWrittenNameBytesMax));
+    if (tensor.shape.size() > kGgufDimsMax)
+      return invalid_argument(fmt::format("{}: more than {} dimensions", what, kGgufDimsMax));
     if (dtype_info(tensor.dtype).gguf_id < 0)
       return invalid_argument(fmt::format("{}: GGUF has no {}", what, dtype_info(tensor.dtype).name));
     const auto bytes = checked_bytes(tensor.dtype, tensor.shape, what);

@@ -13,6 +13,8 @@
 
 namespace quern {
 
+constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;  // as the official library has it
+
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kF32;

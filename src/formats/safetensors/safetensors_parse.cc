@@ -13,8 +13,6 @@
 namespace quern {
 namespace {
 
-constexpr uint64_t kHeaderBytesMax = 100'000'000;  // as the official library has it
-
 // The header's text, and what follows it.
 struct Sections {
   std::string_view header;
@@ -26,9 +24,9 @@ Result<Sections> split_sections(std::span<const std::byte> bytes, std::string_vi
   uint64_t header_bytes = 0;
   if (!reader.read(header_bytes))
     return invalid_file(fmt::format("{}: {} bytes are too few for a safetensors file", name, bytes.size()));
-  if (header_bytes > kHeaderBytesMax) {
-    return invalid_file(
-        fmt::format("{}: a header of {} bytes is over the limit of {}", name, header_bytes, kHeaderBytesMax));
+  if (header_bytes > kSafetensorsHeaderBytesMax) {
+    return invalid_file(fmt::format("{}: a header of {} bytes is over the limit of {}", name, header_bytes,
+                                    kSafetensorsHeaderBytesMax));
   }
   Sections sections;
   if (!reader.read_text(header_bytes, sections.header)) {

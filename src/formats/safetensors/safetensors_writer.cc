@@ -11,11 +11,11 @@
 #include "formats/name_index.h"
 #include "formats/part_file.h"
 #include "formats/printable.h"
+#include "formats/safetensors/header.h"
 
 namespace quern {
 namespace {
 
-constexpr uint64_t kHeaderBytesMax = 100'000'000;  // the reader's limit
 constexpr std::string_view kMetadataName = "__metadata__";
 
 // A tensor's place in the order it was given, and its size.
@@ -88,9 +88,9 @@ Result<std::string> make_header(std::span<const TensorView> tensors, std::span<c
   }
   header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  if (header.size() > kHeaderBytesMax)
+  if (header.size() > kSafetensorsHeaderBytesMax)
     return invalid_argument(
-        fmt::format("a header of {} bytes is over the limit of {}", header.size(), kHeaderBytesMax));
+        fmt::format("a header of {} bytes is over the limit of {}", header.size(), kSafetensorsHeaderBytesMax));
   return header;
 }
 

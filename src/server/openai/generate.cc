@@ -9,6 +9,7 @@
 #include "server/openai/chat_reader.h"
 #include "server/openai/request.h"
 #include "server/pump.h"
+#include "server/route.h"
 
 namespace quern::openai {
 namespace {
@@ -128,12 +129,6 @@ ApiResult<EventStreams> submit(Job& job) {
     streams.push_back(std::move(*stream));
   }
   return streams;
-}
-
-awaitable<void> send_error(http::Reply& reply, const ApiError& error) {
-  http::Headers headers;
-  if (error.status == 429) headers.emplace_back("Retry-After", "1");
-  co_await reply.send(error.status, "application/json", openai_error_body(error), std::move(headers));
 }
 
 awaitable<void> answer_whole(const AnswerHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {

@@ -17,7 +17,7 @@ std::string string_field(const Json& object, const char* name) {
 }
 
 // Text parts of a message, joined by newlines.
-ApiResult<std::string> text_of(const Json& content, const std::string& where) {
+ApiResult<std::string> content_text(const Json& content, const std::string& where) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) return bad_field(where, where + ": must be a string or a list of parts");
   std::string text;
@@ -48,7 +48,7 @@ ApiResult<Json> read_item(const Json& item, size_t index) {
     if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
       return bad_field(where + ".role", fmt::format("{}.role: \"{}\" is not a role", where, role));
     }
-    auto text = text_of(result.value("content", Json()), where + ".content");
+    auto text = content_text(result.value("content", Json()), where + ".content");
     if (!text) return std::unexpected(text.error());
     const char* part = role == "assistant" ? "output_text" : "input_text";
     Json content = {{"type", part}, {"text", std::move(*text)}};
@@ -66,7 +66,7 @@ ApiResult<Json> read_item(const Json& item, size_t index) {
     }
   } else if (type == "function_call_output") {
     if (string_field(result, "call_id").empty()) return bad_field(where, where + ".call_id: must be a string");
-    auto text = text_of(result.value("output", Json()), where + ".output");
+    auto text = content_text(result.value("output", Json()), where + ".output");
     if (!text) return std::unexpected(text.error());
     result["output"] = std::move(*text);
   } else if (type != "reasoning") {
@@ -173,7 +173,7 @@ ApiResult<Json> messages_of(const Json& items, const std::string& instructions) 
     if (type == "message") {
       std::string role = string_field(item, "role");
       if (role == "developer") role = "system";
-      auto text = text_of(item.value("content", Json("")), "content");
+      auto text = content_text(item.value("content", Json("")), "content");
       if (!text) return std::unexpected(text.error());
       messages.push_back({{"role", role}, {"content", std::move(*text)}});
     } else if (type == "function_call") {

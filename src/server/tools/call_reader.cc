@@ -7,10 +7,6 @@
 namespace quern::tools {
 namespace {
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 std::optional<std::string> json_string(const std::string& text) {
   const auto value = parse_json(text, "value");
   if (!value || !value->is_string()) return std::nullopt;

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
 constexpr std::string_view kFence = "```json";
-constexpr size_t kHeadMax = 400;
 constexpr size_t kCallBegin = 0;  // in the list of marks
 
 class DeepSeekParser final : public OutputParser {

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "server/tools/json_scanner.h"
 #include "server/tools/output_parser.h"
 
 namespace quern::tools {
+
+constexpr size_t kHeadMax = 400;  // bytes before a call's arguments; what is longer was no call
 
 std::unique_ptr<OutputParser> make_hermes_parser(std::vector<std::string> names);
 std::unique_ptr<OutputParser> make_llama3_json_parser(std::vector<std::string> names);
@@ -16,9 +19,5 @@ std::unique_ptr<OutputParser> make_deepseek_parser(std::vector<std::string> name
 std::unique_ptr<OutputParser> make_harmony_parser(std::vector<std::string> names);
 std::unique_ptr<OutputParser> make_pythonic_parser(std::vector<std::string> names);
 std::unique_ptr<OutputParser> make_json_parser(std::vector<std::string> names, std::vector<std::string> tags);
-
-inline bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
 
 }  // namespace quern::tools

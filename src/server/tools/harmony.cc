@@ -12,7 +12,6 @@ namespace quern::tools {
 namespace {
 
 constexpr std::string_view kRecipient = "to=functions.";
-constexpr size_t kHeadMax = 400;
 
 class HarmonyParser final : public OutputParser {
  public:

@@ -5,9 +5,6 @@
 namespace quern::tools {
 namespace {
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }

@@ -7,6 +7,10 @@
 
 namespace quern::tools {
 
+inline bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 class JsonScanner {
  public:
   enum class Step : uint8_t {

@@ -11,7 +11,6 @@ namespace quern::tools {
 namespace {
 
 constexpr std::string_view kMark = "[TOOL_CALLS]";
-constexpr size_t kHeadMax = 300;
 
 class MistralParser final : public OutputParser {
  public:
