@@ -137,6 +137,17 @@ TEST(BindingTest, PrefixOfOriginalGpt2IsOptional) {
   check_golden_model(read_golden_folder(fixture.original(), fixture.write()), "reference");
 }
 
+TEST(BindingTest, WindowPatternZeroMeansNoWindows) {
+  ChangedFixture fixture("../families/exaone4");
+  Json& config = fixture.config();
+  config["sliding_window_pattern"] = 0;
+  config["layer_types"] = Json::array();
+  for (int32_t i = 0; i < config["num_hidden_layers"]; ++i) config["layer_types"].push_back("full_attention");
+  EXPECT_NE(fixture.load_error().find("sliding_window_pattern is 0"), std::string::npos);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(fixture.load_error(), "");
+}
+
 TEST(InterleavedExpertsTest, RepackedBlockHasTheSameValues) {
   std::byte nibbles[16];
   for (int i = 0; i < 16; ++i) nibbles[i] = static_cast<std::byte>((2 * i) % 16 | ((2 * i + 1) % 16) << 4);

@@ -42,8 +42,9 @@ void read_hf_4(HfConfigReader& reader, ModelConfig& config) {
     read_hf_windows(reader, config, window,
                     [&](int32_t layer) { return letters[static_cast<size_t>(layer) % letters.size()] == 'L'; });
   } else {
-    const int32_t every = reader.int_or({"sliding_window_pattern"}, 4, {1, kLayersMax});
-    read_hf_windows(reader, config, window, [every](int32_t layer) { return (layer + 1) % every != 0; });
+    // 0 is how the official class writes down that no layer has a window.
+    const int32_t every = reader.int_or({"sliding_window_pattern"}, 4, {window == 0 ? 0 : 1, kLayersMax});
+    read_hf_windows(reader, config, window, [every](int32_t layer) { return every == 0 || (layer + 1) % every != 0; });
   }
   rotate_only_windows(config, window);
 }
