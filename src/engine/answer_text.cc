@@ -62,7 +62,6 @@ void AnswerText::push(int32_t id, std::string& text) {
 }
 
 void AnswerText::flush(std::string& text) {
-  if (decoder_ && stop_.matched() == nullptr) stop_.push(decoder_->flush(), text);
   stop_.flush(text);
 }
 

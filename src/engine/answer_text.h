@@ -38,6 +38,7 @@ class AnswerText {
 
   // Text that became final with this token.
   void push(int32_t id, std::string& text);
+  // The end of the answer. A character that its last token left unfinished is no part of the text.
   void flush(std::string& text);
   const std::string* matched_stop() const { return stop_.matched(); }
 

@@ -32,7 +32,7 @@ struct EncodeOptions {
   bool double_bos = false;            // as the library does it: a text that begins with BOS gets another one
   std::optional<int32_t> max_length;  // cut on the right, special tokens kept
   // With parse_special: where special tokens stay text all the same, in order and apart.
-  std::span<const TextRange> literal = {};
+  std::span<const TextRange> literal;
 };
 struct Encoding {
   std::vector<TokenId> ids;

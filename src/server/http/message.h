@@ -36,7 +36,7 @@ struct Request {
 // Wakes one coroutine from any thread. Kept by shared_ptr: the one that notifies may outlive the one that waits.
 class Signal : public std::enable_shared_from_this<Signal> {
  public:
-  explicit Signal(asio::any_io_executor executor) : timer_(std::move(executor)) {}
+  explicit Signal(const asio::any_io_executor& executor) : timer_(executor) {}
   void notify();                 // any thread; not lost when nobody waits yet
   asio::awaitable<void> wait();  // on the executor's strand; returns at once after an unseen notify()
 
