@@ -21,7 +21,6 @@ struct GenerateOptions {
   bool json = false;
   int32_t n = 1;
   int32_t top_logprobs = 0;
-  int32_t max_num_seqs = 16;
   SamplingArgs sampling;
   GrammarArgs grammar;
   EngineOptions engine;
@@ -86,7 +85,7 @@ Status run(GenerateOptions& options) {
   if (options.n < 1) return invalid_argument(fmt::format("--n: {} is less than 1", options.n));
   QUERN_ASSIGN(const auto named, read_grammar(options.grammar));
   QUERN_ASSIGN(options.engine.model_path, resolve_model(options.model));
-  options.engine.max_num_seqs = options.jsonl ? options.max_num_seqs : std::min(options.n, options.max_num_seqs);
+  if (!options.jsonl) options.engine.max_num_seqs = std::min(options.n, options.engine.max_num_seqs);
   auto model = open_model(options.engine);
   if (!model) return std::unexpected(in_terms_of_options(model.error(), ""));
   std::shared_ptr<const Grammar> grammar;
@@ -111,11 +110,12 @@ void add_generate(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", options->json, "print one JSON object");
   command->add_option("--n", options->n, "answers to the prompt")->capture_default_str();
   command->add_option("--top-logprobs", options->top_logprobs, "most likely tokens to report with each token (--json)");
-  command->add_option("--max-num-seqs", options->max_num_seqs, "answers that run at once")->capture_default_str();
   add_sampling_options(*command, options->sampling);
   add_grammar_options(*command, options->grammar);
   command->get_option("--max-tokens")->default_str("256");
   add_engine_options(*command, options->engine);
+  add_scheduling_options(*command, options->engine);
+  add_adapter_options(*command, options->engine);
   command->callback([options, &exit] { finish(run(*options), exit); });
 }
 

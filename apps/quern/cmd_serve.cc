@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "command.h"
+#include "generation_options.h"
 #include "model_arg.h"
 #include "platform/home.h"
 #include "serve_models.h"
@@ -121,16 +122,11 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
       .add_option("--reasoning-parser", options.models.reasoning_parser,
                   "how it marks its reasoning: auto, none, think, deepseek_r1, qwen3, mistral, openai")
       ->capture_default_str();
-  command.add_option("-t,--threads", engine.num_threads, "0: the cores this process may use")->capture_default_str();
-  command.add_option("--precision", engine.precision, "fast or exact")->capture_default_str();
-  command.add_option("--kv-cache-dtype", engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")->capture_default_str();
-  command.add_option("--max-model-len", engine.max_model_len, "longest context of a request; 0: the model's")
-      ->capture_default_str();
-  command.add_option("--max-num-batched-tokens", engine.max_num_batched_tokens, "token budget of a step")
-      ->capture_default_str();
-  command.add_option("--max-num-seqs", engine.max_num_seqs, "sequences that run at once")->capture_default_str();
-  command.add_option("--max-waiting", engine.max_waiting, "requests that may wait; one more gets 429")
-      ->capture_default_str();
+  engine.max_num_seqs = 64;
+  add_engine_options(command, engine);
+  add_scheduling_options(command, engine);
+  add_speculation_options(command, engine);
+  add_adapter_options(command, engine);
 }
 
 void add_http_options(CLI::App& command, ServeOptions& options) {

@@ -79,17 +79,18 @@ Status read_ids(const Json& value, const std::string& key, std::vector<int32_t>&
   return {};
 }
 
-Status read_stops(const Json& value, std::vector<std::string>& stops) {
-  stops.clear();
+Status read_strings(const Json& value, const std::string& key, std::vector<std::string>& strings) {
+  const auto wrong = [&] { return invalid_argument(fmt::format("{}: not a string or an array of strings", key)); };
+  strings.clear();
   if (value.is_null()) return {};
   if (value.is_string()) {
-    stops.push_back(value.get<std::string>());
+    strings.push_back(value.get<std::string>());
     return {};
   }
-  if (!value.is_array()) return invalid_argument("stop: not a string or an array of strings");
+  if (!value.is_array()) return wrong();
   for (const Json& item : value) {
-    if (!item.is_string()) return invalid_argument("stop: not a string or an array of strings");
-    stops.push_back(item.get<std::string>());
+    if (!item.is_string()) return wrong();
+    strings.push_back(item.get<std::string>());
   }
   return {};
 }
@@ -117,6 +118,7 @@ struct Line {
   int32_t n = 1;
   int32_t top_logprobs = 0;
   int32_t priority = 0;
+  std::string cache_salt;
 };
 
 Status read_prompt_field(const std::string& key, const Json& value, const TextModel& text, Line& line) {
@@ -151,13 +153,43 @@ Status read_field(const std::string& key, const Json& value, const TextModel& te
   if (key == "frequency_penalty") return read_number(value, key, args.frequency_penalty);
   if (key == "logit_bias") return read_logit_bias(value, args.logit_bias);
   if (key == "seed") return read_number(value, key, args.seed);
-  if (key == "stop") return read_stops(value, args.stop);
+  if (key == "stop") return read_strings(value, key, args.stop);
   if (key == "ignore_eos") return read_flag(value, key, args.ignore_eos);
   if (key == "keep_special") return read_flag(value, key, args.keep_special);
+  for (const FloatOption& option : float_options()) {
+    if (key == option.name) return read_number(value, key, args.*option.value);
+  }
+  for (const IntegerOption& option : integer_options()) {
+    if (key == option.name) return read_number(value, key, args.*option.value);
+  }
+  for (const StringsOption& option : strings_options()) {
+    if (key == option.name) return read_strings(value, key, args.*option.value);
+  }
+  if (key == "speculation") {
+    if (!value.is_string()) return invalid_argument("speculation: not a string");
+    args.speculation = value.get<std::string>();
+    return {};
+  }
+  if (key == "lora") {
+    if (!value.is_string()) return invalid_argument("lora: not a string");
+    args.adapter = value.get<std::string>();
+    return {};
+  }
+  if (key == "allowed_ids") {
+    std::vector<int32_t> ids;
+    QUERN_TRY(read_ids(value, key, ids));
+    args.allowed_ids = fmt::format("{}", fmt::join(ids, ","));
+    return {};
+  }
   if (key == "stop_ids") {
     std::vector<int32_t> ids;
     QUERN_TRY(read_ids(value, key, ids));
     args.stop_ids = fmt::format("{}", fmt::join(ids, ","));
+    return {};
+  }
+  if (key == "cache_salt") {
+    if (!value.is_string()) return invalid_argument("cache_salt: not a string");
+    line.cache_salt = value.get<std::string>();
     return {};
   }
   if (key == "n" || key == "top_logprobs" || key == "priority") {
@@ -191,6 +223,7 @@ Result<std::unique_ptr<EventStream>> submit(const Json& json, const OpenedModel&
   if (line.grammar) {
     QUERN_ASSIGN(request.grammar, compile(*model.engine, *line.grammar));
   }
+  request.cache_salt = std::move(line.cache_salt);
   return model.engine->submit(std::move(request));
 }
 

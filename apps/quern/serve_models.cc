@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "engine/encoder_queue.h"
 #include "engine/engine_factory.h"
+#include "generation_options.h"
 #include "model_arg.h"
 #include "platform/catalog.h"
 #include "platform/model_name.h"
@@ -110,7 +111,9 @@ Result<ServedModel> load(const std::string& model, const ServeModelsOptions& opt
   source.reset();
   EngineOptions engine = options.engine;
   engine.model_path = path;
-  QUERN_ASSIGN(OpenedModel opened, open_model(engine));
+  auto opening = open_model(engine);
+  if (!opening) return std::unexpected(in_terms_of_options(opening.error(), ""));
+  OpenedModel opened = std::move(*opening);
   served.text = std::move(opened.text);
   served.id = id_of(*served.text);
   QUERN_ASSIGN(served.output, tools::choose_output_format(served.text->chat_template_text().value_or(""),

@@ -107,6 +107,15 @@ Result<bool> AnswerGrammar::accept(int32_t id) {
   return false;
 }
 
+size_t AnswerGrammar::count_allowed(std::span<const int32_t> ids) {
+  worker_->wait(*task_);
+  if (!task_->status) return 0;
+  const auto allowed = matcher().count_allowed(ids);
+  if (allowed) return *allowed;
+  task_->status = std::unexpected(allowed.error());
+  return 0;
+}
+
 Result<std::unique_ptr<AnswerGrammar>> AnswerGrammar::fork() {
   worker_->wait(*task_);
   QUERN_TRY(task_->status);

@@ -52,6 +52,8 @@ class AnswerGrammar {
   Status apply(std::span<float> logits);
   // The token that was drawn. true: the text is complete, nothing may follow. Else the next mask is on its way.
   Result<bool> accept(int32_t id);
+  // How many of the tokens, one after the other, may come next. Where the grammar fails, none: apply() says so then.
+  size_t count_allowed(std::span<const int32_t> ids);
   // At the same place of the same grammar, with a state of its own.
   Result<std::unique_ptr<AnswerGrammar>> fork();
 

@@ -137,6 +137,78 @@ TEST(Constrained, CompanyAndPreemptionChangeNothing) {
   EXPECT_TRUE(std::regex_match(roomy.front(), std::regex("[a-z]{40}[0-9]{40}")));
 }
 
+TEST(Constrained, LogprobsAreOfTheModelNotOfTheMask) {
+  Served served = serve();
+  Request request{.prompt_ids = {5, 6, 7}, .sampling = {.seed = 3}, .max_tokens = 20};
+  request.top_logprobs = kVocab;
+  request.grammar = compile(*served.engine, GrammarKind::kRegex, "a{30}");
+  const auto stream = std::move(*served.engine->submit(request));
+  int tokens = 0;
+  while (const auto event = stream->next()) {
+    if (!event->token) continue;
+    ++tokens;
+    EXPECT_LT(event->token->logprob, -1e-3f) << "others were likely too";
+    const auto same =
+        std::ranges::find(event->token->top_logprobs, event->token->id, &std::pair<int32_t, float>::first);
+    ASSERT_NE(same, event->token->top_logprobs.end());
+    EXPECT_NEAR(same->second, event->token->logprob, 1e-4);
+  }
+  EXPECT_GE(tokens, 15);
+}
+
+struct Told {
+  std::vector<Answer> answers;
+  int32_t guessed = 0, right = 0;
+};
+Told tell(Engine& engine, Request request, const char* speculation) {
+  request.speculation = speculation;
+  Told told{.answers = read_all(**engine.submit(request), request.n)};
+  for (const Answer& answer : told.answers) {
+    told.guessed += answer.finish.draft_tokens;
+    told.right += answer.finish.accepted_draft_tokens;
+  }
+  return told;
+}
+
+TEST(Constrained, GuessesChangeNothing) {
+  Served served = serve();
+  for (const char* pattern : {"([ab][0-9]){30}", "(true|null){20}", "[a-z]{3}(-[0-9]{2}){20}[a-z]*"}) {
+    Request request{.prompt_ids = {5, 6, 7, 8, 5, 6, 7, 8, 5, 6}, .n = 3};
+    request.grammar = compile(*served.engine, GrammarKind::kRegex, pattern);
+    request.max_tokens = 90;
+    request.thinking = {.end_ids = {id_of("</think>")}, .budget = 1000};
+    int32_t right = 0;
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      request.sampling = {.temperature = seed == 0 ? 0.0f : 1.0f, .seed = seed};
+      const Told plain = tell(*served.engine, request, "off");
+      for (const char* method : {"ngram", "suffix"}) {
+        const Told guessed = tell(*served.engine, request, method);
+        for (size_t i = 0; i < plain.answers.size(); ++i) {
+          EXPECT_EQ(guessed.answers[i].ids, plain.answers[i].ids) << pattern << ' ' << method << ' ' << seed;
+          EXPECT_EQ(guessed.answers[i].finish.reason, plain.answers[i].finish.reason);
+        }
+        right += guessed.right;
+      }
+      EXPECT_EQ(plain.guessed, 0);
+    }
+    EXPECT_GT(right, 0) << pattern;
+  }
+}
+
+// The prompt goes on with what the grammar forbids: that is never guessed. What is allowed has no choice, so all the
+// guesses that remain come true.
+TEST(Constrained, NothingForbiddenIsGuessed) {
+  Served served = serve();
+  Request request{.sampling = {.temperature = 0}};
+  for (int i = 0; i < 10; ++i) request.prompt_ids.insert(request.prompt_ids.end(), {id_of("a"), id_of("b")});
+  request.grammar = compile(*served.engine, GrammarKind::kRegex, "a{40}");
+  const Told told = tell(*served.engine, request, "ngram");
+  EXPECT_FALSE(told.answers.front().text.empty());
+  EXPECT_EQ(told.answers.front().text.find_first_not_of('a'), std::string::npos);
+  EXPECT_GT(told.guessed, 0);
+  EXPECT_EQ(told.guessed, told.right);
+}
+
 TEST(Constrained, RefusesAnotherEnginesGrammar) {
   Served one = serve(), other = serve();
   Request request{.prompt_ids = {5}};

@@ -1,6 +1,7 @@
 #include "engine/core.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -8,9 +9,28 @@
 
 namespace quern {
 
+namespace {
+
+// The widest window when every layer has one, else 0: some layer needs all keys.
+int32_t widest_window(const ModelConfig& config) {
+  int32_t widest = 0;
+  for (int32_t window : config.attention.window) {
+    if (window <= 0) return 0;
+    widest = std::max(widest, window);
+  }
+  return widest;
+}
+
+}  // namespace
+
 EngineCore::EngineCore(Runner& runner, const Tokenizer* tokenizer, const CoreOptions& options,
                        std::unique_ptr<BlockPool> pool)
-    : runner_(runner), tokenizer_(tokenizer), options_(options), pool_(std::move(pool)) {
+    : runner_(runner),
+      tokenizer_(tokenizer),
+      options_(options),
+      pool_(std::move(pool)),
+      window_(widest_window(runner.config())),
+      pace_(options.decode_pace) {
   const size_t tokens_max = static_cast<size_t>(options.planner.max_num_batched_tokens);
   const size_t sequences_max = static_cast<size_t>(options.planner.max_num_seqs);
   running_.reserve(sequences_max);
@@ -27,8 +47,22 @@ Result<std::unique_ptr<EngineCore>> EngineCore::create(Runner& runner, const Tok
                                                        const CoreOptions& options) {
   QUERN_CHECK(runner.num_kv_blocks() > 0);
   QUERN_CHECK(options.planner.max_num_batched_tokens <= runner.options().max_num_batched_tokens);
-  QUERN_ASSIGN(auto pool, BlockPool::create(runner.num_kv_blocks()));
-  return std::unique_ptr<EngineCore>(new EngineCore(runner, tokenizer, options, std::move(pool)));
+  QUERN_ASSIGN(auto pool, BlockPool::create(runner.num_kv_blocks(), options.prefix_root));
+  std::unique_ptr<EngineCore> core(new EngineCore(runner, tokenizer, options, std::move(pool)));
+  core->attach_disk();
+  return core;
+}
+
+uint64_t EngineCore::salt_of(const ValidRequest& valid) const {
+  const auto& request = valid.request;
+  const uint64_t salt = prefix_salt(runner_.config(), static_cast<int32_t>(request.prompt_ids.size()));
+  if (request.cache_salt.empty() && valid.adapter.adapter == nullptr) return salt;
+  std::string more = request.cache_salt;
+  if (valid.adapter.adapter != nullptr) {
+    more +=
+        fmt::format("\n{:016x} {:08x}", valid.adapter.adapter->digest(), std::bit_cast<uint32_t>(valid.adapter.scale));
+  }
+  return mix_salt(pool_->root(), salt, more);
 }
 
 std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t arrival, int32_t index,
@@ -42,12 +76,16 @@ std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t 
       .arrival = arrival,
       .index = index,
       .prompt_tokens = static_cast<int32_t>(prompt.size()),
-      .blocks = SequenceBlocks(*pool_, prefix_salt(runner_.config(), static_cast<int32_t>(prompt.size()))),
+      .blocks = SequenceBlocks(*pool_, salt_of(*valid)),
       .sampler = make_sampler(sampling, runner_.config().vocab_size),
       .text = AnswerText(tokenizer_, valid->request.skip_special_tokens, valid->stops),
   });
   sequence->tokens.reserve(prompt.size() + static_cast<size_t>(valid->max_output_tokens));
   sequence->tokens.assign(prompt.begin(), prompt.end());
+  if (valid->speculation != Speculation::kOff) {
+    sequence->drafter =
+        std::make_unique<SequenceDraft>(valid->speculation, valid->draft_length_max, valid->request.prediction_ids);
+  }
   sequence->valid = std::move(valid);
   begin_constraints(*sequence);
   return sequence;
@@ -56,6 +94,7 @@ std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t 
 void EngineCore::submit(int64_t request_id, std::shared_ptr<const ValidRequest> valid) {
   auto sequence = make_sequence(request_id, next_arrival_++, 0, std::move(valid));
   sequence->forks_left = sequence->valid->request.n - 1;
+  fair_.enter(sequence->valid->request.tenant);
   insert_waiting(std::move(sequence));
 }
 
@@ -92,6 +131,9 @@ void EngineCore::step() {
     return;
   }
   build_batch();
+  num_decodes_ = 0;
+  for (const Chunk& chunk : chunks_) num_decodes_ += chunk.sequence->computed + 1 == chunk.sequence->target();
+  const auto start = EngineClock::now();
   auto logits = runner_.run({.ids = ids_, .slots = slots_, .sequences = spans_, .logits_rows = logits_rows_});
   if (logits) {
     apply(*logits);
@@ -99,6 +141,8 @@ void EngineCore::step() {
     for (const Chunk& chunk : chunks_) finish_all(*chunk.sequence, FinishReason::kError, &logits.error());
   }
   remove_ended();
+  pace_.record(num_decodes_, static_cast<int32_t>(ids_.size()),
+               std::chrono::duration<double>(EngineClock::now() - start).count());
 }
 
 void EngineCore::build_batch() {
@@ -106,20 +150,24 @@ void EngineCore::build_batch() {
   slots_.clear();
   spans_.clear();
   logits_rows_.clear();
-  for (const Chunk& chunk : chunks_) {
+  for (Chunk& chunk : chunks_) {
     const Sequence& sequence = *chunk.sequence;
-    const int32_t begin = sequence.computed, end = begin + chunk.tokens;
-    QUERN_CHECK(chunk.tokens > 0 && end <= sequence.target());
+    const int32_t begin = sequence.computed, end = begin + chunk.tokens, target = sequence.target();
+    QUERN_CHECK(chunk.tokens > 0 && end <= target + static_cast<int32_t>(sequence.draft.size()));
     spans_.push_back({.span = {.query_begin = static_cast<int32_t>(ids_.size()),
                                .query_count = chunk.tokens,
                                .context_begin = begin,
                                .blocks = sequence.blocks.blocks()},
-                      .prompt_tokens = sequence.prompt_tokens});
+                      .prompt_tokens = sequence.prompt_tokens,
+                      .adapter = sequence.valid->adapter.adapter.get(),
+                      .adapter_scale = sequence.valid->adapter.scale});
     for (int32_t position = begin; position < end; ++position) {
-      ids_.push_back(sequence.tokens[position]);
+      ids_.push_back(position < target ? sequence.tokens[position] : sequence.draft[position - target]);
       slots_.push_back(sequence.blocks.slot(position));
     }
-    if (end == sequence.target()) logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+    chunk.rows = std::max(0, end - target + 1);
+    if (sequence.scores_prompt() && begin < sequence.prompt_tokens) chunk.rows = chunk.tokens;
+    for (int32_t row = chunk.rows; row > 0; --row) logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - row);
   }
 }
 
@@ -130,6 +178,7 @@ EngineStats EngineCore::stats() const {
   stats.kv_blocks_total = pool_->num_blocks();
   stats.kv_blocks_free = pool_->num_free();
   stats.kv_blocks_cached = pool_->num_cached();
+  if (options_.disk != nullptr) stats.disk_blocks = options_.disk->num_used();
   return stats;
 }
 

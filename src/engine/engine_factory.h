@@ -24,6 +24,7 @@ struct EngineParts {
   std::unique_ptr<Runner> runner;              // without KV storage: its size follows from the options
   std::shared_ptr<const Tokenizer> tokenizer;  // null: events carry no text
   std::vector<int32_t> eos_ids;                // end an answer unless ignore_eos
+  std::unique_ptr<Runner> draft;               // a smaller model of the same vocabulary, or null
 };
 Result<std::unique_ptr<Engine>> create_engine(EngineParts parts, const EngineOptions& options);
 

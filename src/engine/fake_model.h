@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -13,11 +14,20 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "engine/runner.h"
+#include "kernels/kv_block_access.h"
 
 namespace quern::fake {
 
-struct Kv final : KvStorage {
+struct Kv final : KvStorage, KvBlockAccess {
   std::vector<int32_t> tokens;  // [num_blocks * 16], -1 where nothing was written
+
+  size_t block_bytes() const override { return kKvBlockSize * sizeof(int32_t); }
+  void read_block(int32_t block, std::span<std::byte> target) const override {
+    std::memcpy(target.data(), tokens.data() + block * kKvBlockSize, block_bytes());
+  }
+  void write_block(int32_t block, std::span<const std::byte> source) override {
+    std::memcpy(tokens.data() + block * kKvBlockSize, source.data(), block_bytes());
+  }
 };
 
 class FakeDevice final : public Device {
@@ -124,7 +134,10 @@ class FakeModel final : public DecoderModel {
  private:
   void read_context(const std::vector<int32_t>& stored, const SequenceSpan& span, int32_t query) {
     context_.clear();
-    for (int32_t p = 0; p <= span.context_begin + query; ++p) {
+    const int32_t position = span.context_begin + query;
+    const int32_t window = config_.attention.window.empty() ? 0 : config_.attention.window[0];
+    for (int32_t p = window > 0 ? std::max(0, position - window + 1) : 0; p <= position; ++p) {
+      QUERN_CHECK(span.blocks[p / kKvBlockSize] >= 0);
       const int32_t token = stored[span.blocks[p / kKvBlockSize] * kKvBlockSize + p % kKvBlockSize];
       QUERN_CHECK(token >= 0);
       context_.push_back(token);

@@ -43,8 +43,25 @@ Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
   if (options.kv_cache_bytes < 0)
     return invalid_argument(fmt::format("kv_cache_bytes: {} is negative", options.kv_cache_bytes));
 
+  const double share = options.gpu_memory_utilization;
+  if (!(share >= 0 && share <= 1)) {
+    return invalid_argument(fmt::format("gpu_memory_utilization: {} is not between 0 and 1", share));
+  }
+  if (share > 0 && options.kv_cache_bytes > 0) {
+    return invalid_argument("gpu_memory_utilization: not together with kv_cache_bytes");
+  }
+
   int64_t blocks = 0;
-  if (options.kv_cache_bytes > 0) {
+  if (share > 0) {
+    blocks = static_cast<int64_t>(share * static_cast<double>(needs.bytes_available)) / needs.block_bytes;
+    if (blocks == 0 || (options.max_model_len > 0 && blocks < blocks_for(model_len))) {
+      return make_error(
+          ErrorCode::kResourceExhausted,
+          fmt::format("gpu_memory_utilization: {} of the {} bytes that are free does not hold one "
+                      "sequence of {} tokens",
+                      share, needs.bytes_available, options.max_model_len > 0 ? model_len : kKvBlockSize));
+    }
+  } else if (options.kv_cache_bytes > 0) {
     blocks = options.kv_cache_bytes / needs.block_bytes;
     if (blocks == 0) {
       return invalid_argument(fmt::format("kv_cache_bytes: {} is less than the {} of one block of {} tokens",

@@ -13,6 +13,8 @@ namespace {
 constexpr int32_t kBatchedTokensMax = 1 << 16;
 constexpr int32_t kNumSeqsMax = 4096;
 constexpr int32_t kThreadsMax = 1024;
+constexpr int32_t kSpareLogitsRows = 64;
+constexpr int32_t kReservedLogitsRows = 16;  // the rest comes when it is first needed
 
 Status check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return {};
@@ -27,13 +29,13 @@ Result<Precision> parse_precision(std::string_view text) {
   return invalid_argument(fmt::format("precision: '{}' is not one of fast, exact", text));
 }
 
-Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text) {
+Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string_view option) {
   if (text == "auto") return std::optional<KvDType>{};
   if (text == "f32") return KvDType::kF32;
   if (text == "f16") return KvDType::kF16;
   if (text == "bf16") return KvDType::kBF16;
   if (text == "q8_0") return KvDType::kQ8_0;
-  return invalid_argument(fmt::format("kv_cache_dtype: '{}' is not one of auto, f32, f16, bf16, q8_0", text));
+  return invalid_argument(fmt::format("{}: '{}' is not one of auto, f32, f16, bf16, q8_0", option, text));
 }
 
 Result<RunnerOptions> runner_options(const EngineOptions& options) {
@@ -41,12 +43,16 @@ Result<RunnerOptions> runner_options(const EngineOptions& options) {
   result.device = options.device;
   QUERN_ASSIGN(result.precision, parse_precision(options.precision));
   QUERN_ASSIGN(result.kv_dtype, parse_kv_dtype(options.kv_cache_dtype));
+  if (!options.kv_cache_dtype_v.empty()) {
+    QUERN_ASSIGN(result.kv_value_dtype, parse_kv_dtype(options.kv_cache_dtype_v, "kv_cache_dtype_v"));
+  }
   QUERN_TRY(check_range("num_threads", options.num_threads, 0, kThreadsMax));
   QUERN_TRY(check_range("max_num_batched_tokens", options.max_num_batched_tokens, 1, kBatchedTokensMax));
   QUERN_TRY(check_range("max_num_seqs", options.max_num_seqs, 1, kNumSeqsMax));
   result.num_threads = options.num_threads;
   result.max_num_batched_tokens = options.max_num_batched_tokens;
-  result.max_logits_rows = std::min(options.max_num_seqs, options.max_num_batched_tokens);
+  // Beside one for each sequence: guesses that are checked, prompts that are scored.
+  result.max_logits_rows = std::min(options.max_num_seqs + kSpareLogitsRows, options.max_num_batched_tokens);
   return result;
 }
 
@@ -64,9 +70,10 @@ Result<std::unique_ptr<Runner>> Runner::create(std::unique_ptr<Device> device, s
 Status Runner::prepare() {
   const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
   const KvDType dtype = options_.kv_dtype.value_or(automatic);
-  kv_layers_ = model_->kv_layers(dtype, dtype);
-  QUERN_TRY(model_->reserve(options_.max_num_batched_tokens, options_.max_logits_rows));
-  logits_.resize(static_cast<size_t>(options_.max_logits_rows) * config().vocab_size);
+  kv_layers_ = model_->kv_layers(dtype, options_.kv_value_dtype.value_or(dtype));
+  const int32_t rows = std::min(options_.max_logits_rows, kReservedLogitsRows);
+  QUERN_TRY(model_->reserve(options_.max_num_batched_tokens, rows));
+  logits_.resize(static_cast<size_t>(rows) * config().vocab_size);
   return {};
 }
 
@@ -92,6 +99,7 @@ Result<std::span<float>> Runner::run(const Batch& batch, const HiddenTap* tap) {
   QUERN_CHECK(!batch.ids.empty() && batch.ids.size() == batch.slots.size());
   QUERN_CHECK(batch.ids.size() <= static_cast<size_t>(options_.max_num_batched_tokens));
   QUERN_CHECK(batch.logits_rows.size() <= static_cast<size_t>(options_.max_logits_rows));
+  logits_.resize(std::max(logits_.size(), batch.logits_rows.size() * config().vocab_size));
   std::span<float> logits(logits_.data(), batch.logits_rows.size() * config().vocab_size);
   QUERN_TRY(model_->forward(batch, *kv_, logits, tap));
   return logits;

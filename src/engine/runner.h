@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "kernels/kv_block_access.h"
 #include "models/loader.h"
 #include "models/model.h"
 #include "quern/engine.h"
@@ -22,16 +23,17 @@ namespace quern {
 struct RunnerOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
-  std::optional<KvDType> kv_dtype;       // absent: f16, or f32 when precision is exact
-  int32_t num_threads = 0;               // 0: physical cores this process may use
-  int32_t max_num_batched_tokens = 512;  // rows of the largest batch
-  int32_t max_logits_rows = 16;          // rows of a batch that may want logits
+  std::optional<KvDType> kv_dtype;        // absent: f16, or f32 when precision is exact
+  std::optional<KvDType> kv_value_dtype;  // absent: as kv_dtype
+  int32_t num_threads = 0;                // 0: physical cores this process may use
+  int32_t max_num_batched_tokens = 512;   // rows of the largest batch
+  int32_t max_logits_rows = 16;           // rows of a batch that may want logits
 };
 
 // "fast" | "exact"; "auto" | "f32" | "f16" | "bf16" | "q8_0" (auto: nullopt). kInvalidArgument names the option and the
 // value.
 Result<Precision> parse_precision(std::string_view text);
-Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text);
+Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string_view option = "kv_cache_dtype");
 // The runner's share of the engine's options; checks their ranges.
 Result<RunnerOptions> runner_options(const EngineOptions& options);
 
@@ -49,11 +51,13 @@ class Runner {
   Device& device() { return *device_; }
   DecoderModel& model() { return *model_; }
 
+  std::span<const KvLayerSpec> kv_layers() const { return kv_layers_; }
   int64_t kv_block_bytes() const;  // bytes of one block, all layers
   int32_t num_kv_blocks() const { return kv_ ? kv_->num_blocks : 0; }
   // (Re)allocates; contents are lost. kResourceExhausted when there is not enough memory.
   Status allocate_kv(int32_t num_blocks);
   void copy_kv_block(int32_t source, int32_t target);
+  KvBlockAccess* kv_blocks() { return kv_ ? kv_block_access(*kv_) : nullptr; }  // null: the device gives no access
 
   // One forward. At most max_num_batched_tokens ids and max_logits_rows logits rows (checked). The result is
   // [batch.logits_rows, vocab_size] and valid until the next run(); the caller may write to it (samplers do).

@@ -5,6 +5,30 @@
 
 namespace quern {
 
+namespace {
+
+double log_sum_exp(std::span<const float> logits, double largest) {
+  double sum = 0;
+  for (float logit : logits) {
+    if (!std::isnan(logit)) sum += std::exp(static_cast<double>(logit) - largest);
+  }
+  return largest + std::log(sum);
+}
+
+}  // namespace
+
+RankedLogprob ranked_logprob(std::span<const float> logits, int32_t id) {
+  const float logit = logits[static_cast<size_t>(id)];
+  float largest = logit;
+  int32_t rank = 1;
+  for (float other : logits) {
+    rank += other > logit;
+    if (other > largest) largest = other;
+  }
+  const double log_sum = log_sum_exp(logits, static_cast<double>(largest));
+  return {.logprob = static_cast<float>(static_cast<double>(logit) - log_sum), .rank = rank};
+}
+
 void top_logprobs(std::span<const float> logits, int32_t count, std::vector<std::pair<int32_t, float>>& out) {
   out.clear();
   const auto better = [](const auto& a, const auto& b) {
@@ -25,11 +49,7 @@ void top_logprobs(std::span<const float> logits, int32_t count, std::vector<std:
   std::ranges::sort_heap(out, better);
   if (out.empty()) return;
   const double largest = out.front().second;
-  double sum = 0;
-  for (float logit : logits) {
-    if (!std::isnan(logit)) sum += std::exp(logit - largest);
-  }
-  const double log_sum = largest + std::log(sum);
+  const double log_sum = log_sum_exp(logits, largest);
   for (auto& [id, value] : out) value = static_cast<float>(value - log_sum);
 }
 

@@ -148,7 +148,7 @@ void SequenceBlocks::release() {
 }
 
 int32_t SequenceBlocks::planned_blocks(int32_t position) const {
-  return static_cast<int32_t>(blocks_.size()) - (is_shared(position) ? 1 : 0);
+  return is_shared(position) ? position / block_size_ : static_cast<int32_t>(blocks_.size());
 }
 
 int32_t SequenceBlocks::exclusive_blocks() const {

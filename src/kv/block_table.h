@@ -85,8 +85,8 @@ class SequenceBlocks {
   // Gives everything back, last block first, so that of a cached prefix the end is evicted before its start.
   void release();
 
-  // For the planner. Length of the table, less one when the next write at `position` = computed will first copy a
-  // block.
+  // For the planner. Length of the table; when the next write at `position` = computed will first copy a block, only
+  // what lies before that one: the copy takes a block even where wrong guesses left the table longer than was needed.
   int32_t planned_blocks(int32_t position) const;
   // Blocks nobody else holds. Linear in the table: ask only when blocks are short.
   int32_t exclusive_blocks() const;

@@ -134,6 +134,21 @@ TEST(SequenceBlocks, ForkSharesAndCopiesThePartialBlockOnWrite) {
   EXPECT_EQ(pool->num_free(), 7);
 }
 
+// The parent guessed far ahead, wrongly, and was forked then: its spare block does not pay for the copy.
+TEST(SequenceBlocks, ACopyIsPlannedThoughTheTableIsLongerThanNeeded) {
+  auto pool = make_pool(5);
+  SequenceBlocks parent(*pool, 0, kSize);
+  ASSERT_TRUE(parent.try_grow(11));
+  SequenceBlocks child = parent.fork(6);
+  EXPECT_EQ(child.blocks().size(), 2u);
+  EXPECT_EQ(parent.planned_blocks(6), 1) << "one block to copy into, though positions up to 12 have theirs";
+  const int32_t before = pool->num_available();
+  ASSERT_TRUE(parent.copy_for_write(6).value().has_value());
+  ASSERT_TRUE(parent.try_grow(7));
+  EXPECT_EQ(before - pool->num_available(), 1);
+  EXPECT_EQ(parent.planned_blocks(6), 3);
+}
+
 TEST(SequenceBlocks, ForkAtABlockBoundaryCopiesNothing) {
   auto pool = make_pool(8);
   const auto tokens = tokens_from(0, 8);

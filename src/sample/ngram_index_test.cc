@@ -56,7 +56,9 @@ TEST(NgramIndex, AgreesWithAPlainSearch) {
     }
     const auto match = index_of(tokens).find(tokens, 5);
     ASSERT_EQ(match.length, longest);
-    if (longest > 0) ASSERT_EQ(match.next, next);
+    if (longest > 0) {
+      ASSERT_EQ(match.next, next);
+    }
   }
 }
 

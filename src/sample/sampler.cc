@@ -28,7 +28,7 @@ class SamplerImpl final : public Sampler {
   }
 
   Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output,
-                              int64_t position) override {
+                              int64_t position, const LogitsMask& outer_mask) override {
     QUERN_CHECK(logits.size() == vocab_size_ && position >= 0);
     float max = max_logit(logits);
     if (max == kMasked) {
@@ -43,14 +43,15 @@ class SamplerImpl final : public Sampler {
 
     edits_.clear();
     const History history{prompt, output};
-    const bool masked = mask(logits, output);
+    if (outer_mask) QUERN_TRY(outer_mask(logits));
+    const bool masked = mask(logits, output) || outer_mask;
     for (const auto& [id, bias] : params_.logit_bias) edit(logits, id, logits[static_cast<size_t>(id)] + bias);
     const bool edited = masked || !edits_.empty();
     if (edited) max = max_logit(logits);
     if (max == kMasked) {
       return make_error(ErrorCode::kInternal,
-                        fmt::format("no token is allowed at position {}: allowed_token_ids, bad_words and min_tokens "
-                                    "leave none",
+                        fmt::format("no token is allowed at position {}: grammar, allowed_token_ids, bad_words and "
+                                    "min_tokens leave none",
                                     position));
     }
     chain_.begin(logits, max, weights_, !edited);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,14 +71,19 @@ struct SampledToken {
   float logprob = 0.0f;  // log-softmax of the raw logits at id
 };
 
+// Says which tokens may come next: others get the logit -inf. An error ends the draw.
+using LogitsMask = std::function<Status(std::span<float> logits)>;
+
 class Sampler {
  public:
   virtual ~Sampler() = default;
   // `logits` [vocab] is scratch: it may be changed. `position` is the index of the token being drawn in the whole
   // sequence. Of equal logits the lower id goes first. A NaN counts as -inf, +inf as the largest float; if every logit
-  // is NaN or -inf, or no token is allowed: kInternal.
+  // is NaN or -inf, or no token is allowed: kInternal. `mask` (may be empty) comes first; it does not count for
+  // logprob.
   virtual Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt,
-                                      std::span<const int32_t> output, int64_t position) = 0;
+                                      std::span<const int32_t> output, int64_t position,
+                                      const LogitsMask& mask = {}) = 0;
 };
 // The parameters must have passed validate(). One thread at a time per sampler.
 std::unique_ptr<Sampler> make_sampler(const SamplingParams& params, int32_t vocab_size);

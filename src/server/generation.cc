@@ -1,6 +1,9 @@
 #include "server/generation.h"
 
+#include <functional>
+
 #include "base/status.h"
+#include "server/keys.h"
 
 namespace quern {
 
@@ -28,6 +31,17 @@ ApiResult<EventStreams> submit(const Generation& generation) {
   EventStreams streams;
   streams.push_back(std::move(*stream));
   return streams;
+}
+
+void set_origin(Request& request, const http::Request& from) {
+  const auto key = key_of(from);
+  request.tenant = key ? std::hash<std::string_view>{}(*key) : 0;
+  request.background = from.background;
+}
+
+const std::string& shown_name(const Generation& generation) {
+  const std::string& adapter = generation.request.adapter;
+  return adapter.empty() ? generation.model->id : adapter;
 }
 
 ApiError finish_error(const FinishEvent& finish) {

@@ -26,6 +26,12 @@ ApiResult<std::vector<int32_t>> encode_messages(const ServedModel& model, Templa
 // A prompt that does not fit has code context_length_exceeded.
 ApiResult<EventStreams> submit(const Generation& generation);
 
+// For whom the engine works: requests that come with one API key are one tenant, those without a key another, and
+// tenants take turns; a batch's go behind all of them.
+void set_origin(Request& request, const http::Request& from);
+// What the client called the model by: its id, or the adapter's name.
+const std::string& shown_name(const Generation& generation);
+
 ApiError finish_error(const FinishEvent& finish);  // of a FinishReason::kError
 
 }  // namespace quern

@@ -51,6 +51,25 @@ Status KeySet::add_file(const std::string& path) {
   return {};
 }
 
+namespace {
+
+std::optional<std::string_view> bearer_of(const http::Request& request) {
+  const auto header = request.header("authorization");
+  constexpr std::string_view kBearer = "bearer ";
+  if (!header || header->size() < kBearer.size()) return std::nullopt;
+  for (size_t i = 0; i < kBearer.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>((*header)[i])) != kBearer[i]) return std::nullopt;
+  }
+  return header->substr(kBearer.size());
+}
+
+}  // namespace
+
+std::optional<std::string_view> key_of(const http::Request& request) {
+  if (const auto key = request.header("x-api-key")) return key;
+  return bearer_of(request);
+}
+
 bool KeySet::knows(std::string_view key) const {
   const Digest digest = digest_of(key);
   bool fits = false;
@@ -60,13 +79,8 @@ bool KeySet::knows(std::string_view key) const {
 
 bool KeySet::fits(const http::Request& request) const {
   if (const auto key = request.header("x-api-key"); key && knows(*key)) return true;
-  const auto header = request.header("authorization");
-  constexpr std::string_view kBearer = "bearer ";
-  if (!header || header->size() < kBearer.size()) return false;
-  for (size_t i = 0; i < kBearer.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>((*header)[i])) != kBearer[i]) return false;
-  }
-  return knows(header->substr(kBearer.size()));
+  const auto key = bearer_of(request);
+  return key && knows(*key);
 }
 
 }  // namespace quern

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,10 @@
 #include "server/http/message.h"
 
 namespace quern {
+
+// What stands in "X-Api-Key: KEY", else in "Authorization: Bearer KEY"; it need not be a key that fits. nullopt:
+// neither.
+std::optional<std::string_view> key_of(const http::Request& request);
 
 class KeySet {
  public:

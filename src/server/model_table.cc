@@ -70,4 +70,16 @@ ApiResult<const ServedModel*> ModelTable::find_scorer(const std::string& name) c
       "scores no pairs; a reranker or an embedding model does");
 }
 
+ApiResult<ModelTable::Choice> ModelTable::choose(const std::string& name) const {
+  auto found = find_generator(name);
+  if (found) return Choice{*found, ""};
+  for (const ServedModel& model : models_) {
+    if (model.engine == nullptr) continue;
+    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
+      if (adapter.name == name) return Choice{&model, name};
+    }
+  }
+  return std::unexpected(found.error());
+}
+
 }  // namespace quern

@@ -47,6 +47,13 @@ class ModelTable {
   ApiResult<const ServedModel*> find_classifier(const std::string& name) const;
   ApiResult<const ServedModel*> find_scorer(const std::string& name) const;  // pairs: any but a generator
 
+  // A name may also be that of a LoRA adapter of one of the models.
+  struct Choice {
+    const ServedModel* model = nullptr;
+    std::string adapter;  // or empty
+  };
+  ApiResult<Choice> choose(const std::string& name) const;
+
  private:
   ApiResult<const ServedModel*> find_able(const std::string& name, bool (*able)(const ServedModel&),
                                           const char* ability) const;

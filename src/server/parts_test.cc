@@ -1,6 +1,7 @@
 // Small parts of the server that need no socket: keys, trace context, multipart bodies.
 #include <gtest/gtest.h>
 
+#include "server/generation.h"
 #include "server/http/multipart.h"
 #include "server/keys.h"
 #include "server/trace_context.h"
@@ -28,6 +29,23 @@ TEST(KeySet, PlainAndHashed) {
   EXPECT_FALSE(keys.fits({}));
   EXPECT_FALSE(keys.add("sha256:12"));
   EXPECT_FALSE(keys.add("sha256:" + std::string(64, 'x')));
+}
+
+TEST(KeySet, OneKeyIsOneTenantHoweverItIsSent) {
+  const auto origin = [](const http::Request& from) {
+    Request request;
+    set_origin(request, from);
+    return request;
+  };
+  const uint64_t tenant = origin(with_header("authorization", "Bearer plain")).tenant;
+  EXPECT_EQ(origin(with_header("x-api-key", "plain")).tenant, tenant);
+  EXPECT_NE(origin(with_header("x-api-key", "other")).tenant, tenant);
+  EXPECT_EQ(origin(with_header("authorization", "Basic plain")).tenant, origin({}).tenant);
+  EXPECT_NE(origin({}).tenant, tenant);
+  http::Request batch;
+  batch.background = true;
+  EXPECT_TRUE(origin(batch).background);
+  EXPECT_FALSE(origin({}).background);
 }
 
 TEST(TraceParent, AcceptsTheStandardsExampleAndNothingBroken) {

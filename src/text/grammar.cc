@@ -47,6 +47,15 @@ Result<bool> GrammarMatcher::accept(TokenId id) {
   return accepted != 0;
 }
 
+Result<size_t> GrammarMatcher::count_allowed(std::span<const TokenId> ids) {
+  const std::vector<uint32_t> tokens(ids.begin(), ids.end());
+  size_t allowed = 0;
+  rust::Buffer error;
+  QUERN_TRY(rust::to_status(quern_matcher_allowed(handle_.get(), tokens.data(), tokens.size(), &allowed, error.out()),
+                            error));
+  return allowed;
+}
+
 Status GrammarMatcher::rollback(int32_t num_tokens) {
   QUERN_CHECK(num_tokens >= 0);
   rust::Buffer error;

@@ -27,9 +27,10 @@ class GrammarMatcher {
   Status mask(std::span<uint32_t> words);
   // false: the token is not allowed here, nothing changed.
   Result<bool> accept(TokenId id);
-  Status rollback(int32_t num_tokens);  // takes the last accepted tokens back
-  bool is_accepting() const;            // the text may end here
-  bool is_stopped() const;              // nothing may follow
+  Result<size_t> count_allowed(std::span<const TokenId> ids);  // of them, one after the other; nothing changes
+  Status rollback(int32_t num_tokens);                         // takes the last accepted tokens back
+  bool is_accepting() const;                                   // the text may end here
+  bool is_stopped() const;                                     // nothing may follow
   // Tokens that must follow, as the model's own tokenizer writes them; empty when it has a choice.
   Result<std::vector<TokenId>> forced();
   Result<std::unique_ptr<GrammarMatcher>> copy() const;

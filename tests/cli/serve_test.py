@@ -120,7 +120,8 @@ class ServeTest(unittest.TestCase):
         for field, values in {
             "temperature": ["1e999", "NaN", "-1", "\"hot\"", "1e30"], "top_p": ["0", "1.1", "-1"], "top_k": ["-2", "1.5"],
             "max_tokens": ["0", "-1", "1.5", "\"10\""], "n": ["0", "129"], "logit_bias": ["{\"x\": 1}", "{\"5\": 101}", "[]"],
-            "stop": ["\"\"", "[\"\", \"x\"]", "5"], "seed": ["1.5"], "nonsense": ["1"], "logprobs": ["true"],
+            "stop": ["\"\"", "[\"\", \"x\"]", "5"], "seed": ["1.5"], "nonsense": ["1"], "logprobs": ["1", "\"yes\""],
+            "top_logprobs": ["129", "2"],
             "response_format": ["{\"type\": \"yaml\"}"], "messages": ["[]", "5", "[{\"role\": \"x\", \"content\": \"\"}]"],
         }.items():
             for value in values:

@@ -117,6 +117,59 @@ class TinyModel(Case):
             message, _, reason = self.streamed(response_format=json_format(PERSON), seed=seed)
             self.assertEqual((message["content"], reason), (choice["message"]["content"], "stop"))
 
+    def test_logprobs_tell_of_every_token(self):
+        """Of a grammar's text, of calls and of reasoning, whole and streamed alike."""
+        fields = {"logprobs": True, "top_logprobs": 2, "max_tokens": 120}
+        for more in ({"response_format": json_format(PERSON)}, {"tools": TOOLS, "tool_choice": "required"},
+                     {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "add"}}}):
+            answer = self.chat(**fields, **more)
+            choice = answer["choices"][0]
+            told = choice["logprobs"]["content"]
+            ended = 1 if len(told) < answer["usage"]["completion_tokens"] else 0  # the end token is no part of the text
+            self.assertEqual(len(told), answer["usage"]["completion_tokens"] - ended)
+            self.assertTrue(all(len(entry["top_logprobs"]) == 2 and entry["logprob"] <= 0 for entry in told))
+            if "tools" in more:
+                self.assertTrue(self.calls_of(answer))
+            else:
+                self.assertEqual(b"".join(bytes(entry["bytes"]) for entry in told).decode(), choice["message"]["content"])
+            chunks = self.server.stream("/v1/chat/completions", {"messages": [{"role": "user", "content": "the tide"}], "temperature": 1,
+                                                                 "seed": 1, **fields, **more})
+            streamed = [entry for chunk in chunks for entry in (chunk["choices"][0]["logprobs"] or {}).get("content") or []]
+            self.assertEqual(streamed, told)
+
+    def test_speculation_changes_no_grammar_and_no_call(self):
+        for more in ({"response_format": json_format({"type": "array", "items": {"enum": ["ebb", "flow"]}, "minItems": 12, "maxItems": 16})},
+                     {"tools": TOOLS, "tool_choice": "required"}, {"structured_outputs": {"regex": "(ab|ba){40}"}, "n": 3}):
+            def told(**fields):
+                choices = self.chat(**fields, **more)["choices"]
+                for choice in choices:
+                    for call in choice["message"].get("tool_calls", []):
+                        call.pop("id")
+                return choices
+
+            plain = told(speculation="off")
+            for method in ("ngram", "suffix", "suffix"):
+                self.assertEqual(told(speculation=method), plain, (method, more))
+        usage = self.chat(structured_outputs={"regex": "(ab){60}"}, speculation="ngram")["usage"]
+        self.assertGreater(usage["completion_tokens_details"]["accepted_prediction_tokens"], 10)
+
+    def test_each_of_n_has_a_grammar_of_its_own(self):
+        for fields in ({"n": 4}, {"n": 2, "best_of": 4}):
+            answer = self.chat(structured_outputs={"regex": "[0-9]{3}[a-z]{1,6}!"}, **fields)
+            self.assertEqual(len(answer["choices"]), fields["n"])
+            for choice in answer["choices"]:
+                self.assertRegex(choice["message"]["content"], r"^[0-9]{3}[a-z]{1,6}!$")
+
+    def test_beams_take_no_grammar(self):
+        for more, name in (({"response_format": json_format(PERSON)}, "response_format"), ({"structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
+                           ({"tools": TOOLS, "tool_choice": "required"}, "tools"), ({"logit_bias": {"5": 1}}, "logit_bias"),
+                           ({"logprobs": True}, "logprobs"), ({"thinking_token_budget": 4}, "thinking_token_budget")):
+            error = self.chat(expect=400, use_beam_search=True, **more)["error"]
+            self.assertEqual(error["param"], "use_beam_search")
+            self.assertIn(name, error["message"])
+        answer = self.chat(use_beam_search=True, n=2, max_tokens=6, tools=TOOLS, presence_penalty=0, repetition_penalty=1, logprobs=False)
+        self.assertEqual([choice["message"]["role"] for choice in answer["choices"]], ["assistant"] * 2)
+
     def test_forms(self):
         for fields, fits in (
             ({"structured_outputs": {"json": PERSON}}, json.loads),

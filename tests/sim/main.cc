@@ -34,7 +34,8 @@ bool run_history(uint64_t seed, bool trace, quern::sim::Counts& counts) {
 // A simulator in which something never happens tests nothing of it.
 bool everything_happened(const quern::sim::Counts& counts) {
   return counts.finished > 0 && counts.cancelled > 0 && counts.preempted > 0 && counts.forked > 0 &&
-         counts.copied > 0 && counts.hit_tokens > 0 && counts.window_freed > 0;
+         counts.copied > 0 && counts.hit_tokens > 0 && counts.window_freed > 0 && counts.guessed_right > 0 &&
+         counts.guessed > counts.guessed_right;
 }
 
 }  // namespace
@@ -60,12 +61,13 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%lld steps, %lld tokens, %lld finished, %lld cancelled, %lld preempted, %lld forked, %lld blocks copied, "
-      "%lld tokens hit, %lld blocks freed behind a window\n",
+      "%lld tokens hit, %lld blocks freed behind a window, %lld of %lld guesses right\n",
       static_cast<long long>(counts.steps), static_cast<long long>(counts.tokens),
       static_cast<long long>(counts.finished), static_cast<long long>(counts.cancelled),
       static_cast<long long>(counts.preempted), static_cast<long long>(counts.forked),
       static_cast<long long>(counts.copied), static_cast<long long>(counts.hit_tokens),
-      static_cast<long long>(counts.window_freed));
+      static_cast<long long>(counts.window_freed), static_cast<long long>(counts.guessed_right),
+      static_cast<long long>(counts.guessed));
   if (histories >= 1000 && !everything_happened(counts)) {
     std::fprintf(stderr, "something never happened\n");
     return 1;

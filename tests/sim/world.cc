@@ -36,6 +36,8 @@ void Counts::add(const Counts& other) {
   copied += other.copied;
   hit_tokens += other.hit_tokens;
   window_freed += other.window_freed;
+  guessed += other.guessed;
+  guessed_right += other.guessed_right;
 }
 
 World::World(uint64_t seed, bool trace) : random_(seed), trace_(trace) {
@@ -50,10 +52,14 @@ void World::make_settings() {
   kv_.assign(static_cast<size_t>(num_blocks * block_size_), 0);
   options_ = {.max_num_batched_tokens = pick(1, 24),
               .max_num_seqs = pick(1, 7),
-              .long_prefill_tokens_max = pick(0, 2) == 0 ? pick(1, 12) : 0};
+              .long_prefill_tokens_max = pick(0, 2) == 0 ? pick(1, 12) : 0,
+              .max_num_partial_prefills = pick(0, 3) == 0 ? pick(1, 3) : 0,
+              .mixed_prefill_tokens_max = pick(0, 3) == 0 ? pick(1, 8) : 0};
   model_.window = pick(0, 3) == 0 ? pick(1, 12) : 0;
   by_priority_ = pick(0, 2) == 0;
   fork_percent_ = pick(0, 1) == 0 ? pick(1, 12) : 0;
+  draft_max_ = pick(0, 1) == 0 ? pick(1, 6) : 0;
+  right_percent_ = pick(0, 100);
 }
 
 // Prompts begin with a few common texts, so that prefixes are shared.
@@ -173,13 +179,17 @@ PlannerSequence World::describe_running(const Sequence& sequence) const {
           .target = static_cast<int32_t>(sequence.tokens.size()),
           .blocks = sequence.blocks.planned_blocks(sequence.computed),
           .exclusive_blocks = sequence.blocks.exclusive_blocks(),
+          .draft = static_cast<int32_t>(sequence.draft.size()),
           .priority = requests_[sequence.request].priority,
           .arrival = sequence.arrival};
 }
 
 Plan World::plan() {
   std::vector<PlannerSequence> running;
-  for (const SequencePtr& sequence : running_) running.push_back(describe_running(*sequence));
+  for (const SequencePtr& sequence : running_) {
+    guess(*sequence);
+    running.push_back(describe_running(*sequence));
+  }
   std::vector<PlannerSequence> waiting;
   for (const SequencePtr& sequence : waiting_) {
     const auto match = sequence->blocks.match_prefix(sequence->tokens);
@@ -193,6 +203,25 @@ Plan World::plan() {
                        .arrival = sequence->arrival});
   }
   return make_plan(options_, running, waiting, pool_->num_available(), block_size_);
+}
+
+const std::vector<int32_t>& World::solo_run(Sequence& sequence) const {
+  if (sequence.alone.empty()) {
+    sequence.alone = model_.solo(sequence.given, sequence.length, requests_[sequence.request].salt, sequence.stream);
+  }
+  return sequence.alone;
+}
+
+// Guesses that are right as often as the history's dice say.
+void World::guess(Sequence& sequence) {
+  sequence.draft.clear();
+  if (draft_max_ == 0 || static_cast<size_t>(sequence.computed) + 1 != sequence.tokens.size()) return;
+  const auto room = static_cast<int32_t>(sequence.length - sequence.tokens.size()) - 1;
+  const int32_t count = std::min(pick(0, draft_max_), room);
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t right = solo_run(sequence)[sequence.tokens.size() + static_cast<size_t>(i)];
+    sequence.draft.push_back(pick(1, 100) <= right_percent_ ? right : pick(0, kVocabSize - 1));
+  }
 }
 
 World::Sequence* World::find_running(int64_t id) const {
@@ -245,6 +274,10 @@ Status World::apply(const Plan& plan) {
   std::vector<SequencePtr> born;
   for (const PlannedChunk& chunk : plan.chunks) {
     Sequence& sequence = *find_running(chunk.id);
+    if (!sequence.draft.empty()) {
+      run_draft(sequence);
+      continue;
+    }
     run_chunk(sequence, chunk.tokens);
     if (static_cast<size_t>(sequence.computed) == sequence.tokens.size()) emit(sequence, born);
   }
@@ -296,6 +329,8 @@ Status World::admit(const Plan& plan) {
 
 Status World::take_blocks(Sequence& sequence, const PlannedChunk& chunk) {
   const int32_t before = pool_->num_available();
+  const auto guesses = sequence.computed + chunk.tokens - static_cast<int32_t>(sequence.tokens.size());
+  sequence.draft.resize(static_cast<size_t>(std::max(0, guesses)));
   QUERN_ASSIGN(const auto copy, sequence.blocks.copy_for_write(sequence.computed));
   if (copy) {
     ++counts_.copied;
@@ -310,38 +345,60 @@ Status World::take_blocks(Sequence& sequence, const PlannedChunk& chunk) {
   return {};
 }
 
-void World::run_chunk(Sequence& sequence, int32_t tokens) {
+void World::compute(Sequence& sequence, int32_t position, int32_t token) {
   const uint64_t salt = requests_[sequence.request].salt;
-  const auto slot = [&](int32_t position) -> uint64_t& {
-    return kv_[static_cast<size_t>(sequence.blocks.slot(position))];
-  };
+  slot(sequence, position) =
+      model_.value(token, position, salt, [&](int32_t earlier) { return slot(sequence, earlier); });
+}
+
+void World::run_chunk(Sequence& sequence, int32_t tokens) {
   for (int32_t end = sequence.computed + tokens; sequence.computed < end; ++sequence.computed) {
-    const int32_t token = sequence.tokens[static_cast<size_t>(sequence.computed)];
-    slot(sequence.computed) = model_.value(token, sequence.computed, salt, slot);
+    compute(sequence, sequence.computed, sequence.tokens[static_cast<size_t>(sequence.computed)]);
   }
   sequence.blocks.publish(sequence.tokens, sequence.computed);
 }
 
+// All guesses are computed at once, as a model does it; then one token after the other is drawn until a guess was
+// wrong.
+void World::run_draft(Sequence& sequence) {
+  const auto drafted = static_cast<int32_t>(sequence.draft.size());
+  compute(sequence, sequence.computed, sequence.tokens.back());
+  for (int32_t i = 0; i < drafted; ++i) {
+    compute(sequence, sequence.computed + 1 + i, sequence.draft[static_cast<size_t>(i)]);
+  }
+  counts_.guessed += drafted;
+  for (int32_t i = 0; i <= drafted; ++i) {
+    const uint64_t value = slot(sequence, sequence.computed);
+    sequence.blocks.publish(sequence.tokens, ++sequence.computed);
+    sequence.tokens.push_back(FakeModel::next_token(value, sequence.stream));
+    if (i == drafted || sequence.tokens.back() != sequence.draft[static_cast<size_t>(i)]) break;
+    ++counts_.guessed_right;
+  }
+  leave_window(sequence);
+}
+
+void World::leave_window(Sequence& sequence) {
+  if (model_.window == 0) return;
+  const int32_t before = pool_->num_available();
+  sequence.blocks.free_before(model_.first_attended(sequence.computed));
+  counts_.window_freed += pool_->num_available() - before;
+}
+
 void World::emit(Sequence& sequence, std::vector<SequencePtr>& born) {
-  const uint64_t value = kv_[static_cast<size_t>(sequence.blocks.slot(sequence.computed - 1))];
+  const uint64_t value = slot(sequence, sequence.computed - 1);
   for (; sequence.forks_wanted > 0; --sequence.forks_wanted) {
     born.push_back(fork_of(sequence, static_cast<uint64_t>(sequence.forks_wanted)));
     born.back()->tokens.push_back(FakeModel::next_token(value, born.back()->stream));
   }
   sequence.tokens.push_back(FakeModel::next_token(value, sequence.stream));
-  if (model_.window > 0) {
-    const int32_t before = pool_->num_available();
-    sequence.blocks.free_before(model_.first_attended(sequence.computed));
-    counts_.window_freed += pool_->num_available() - before;
-  }
+  leave_window(sequence);
 }
 
 Status World::finish() {
   for (const SequencePtr& sequence : running_) {
     if (sequence->tokens.size() < sequence->length) continue;
-    const auto alone =
-        model_.solo(sequence->given, sequence->length, requests_[sequence->request].salt, sequence->stream);
-    if (sequence->tokens != alone) return broken(fmt::format("sequence {} differs from its solo run", sequence->id));
+    if (sequence->tokens != solo_run(*sequence))
+      return broken(fmt::format("sequence {} differs from its solo run", sequence->id));
     ++counts_.finished;
   }
   std::erase_if(running_, [](const SequencePtr& sequence) { return sequence->tokens.size() >= sequence->length; });

@@ -19,7 +19,7 @@ namespace quern::sim {
 
 struct Counts {
   int64_t steps = 0, tokens = 0, finished = 0, cancelled = 0, preempted = 0, forked = 0, copied = 0, hit_tokens = 0,
-          window_freed = 0;
+          window_freed = 0, guessed = 0, guessed_right = 0;
   void add(const Counts& other);
 };
 
@@ -50,6 +50,8 @@ class World {
     size_t length;                // at which it ends
     int32_t computed = 0;         // waiting: what the prefix hit of the last plan promises
     int32_t forks_wanted = 0;     // once the prompt is computed
+    std::vector<int32_t> draft;   // guesses behind `tokens`, for the coming step
+    std::vector<int32_t> alone;   // the whole text as a solo run makes it, once it was needed
     SequenceBlocks blocks;
   };
   using SequencePtr = std::unique_ptr<Sequence>;
@@ -73,7 +75,15 @@ class World {
   void preempt(const Plan& plan);
   Status admit(const Plan& plan);
   Status take_blocks(Sequence& sequence, const PlannedChunk& chunk);
+  void guess(Sequence& sequence);
+  const std::vector<int32_t>& solo_run(Sequence& sequence) const;
+  uint64_t& slot(Sequence& sequence, int32_t position) {
+    return kv_[static_cast<size_t>(sequence.blocks.slot(position))];
+  }
+  void compute(Sequence& sequence, int32_t position, int32_t token);
   void run_chunk(Sequence& sequence, int32_t tokens);
+  void run_draft(Sequence& sequence);
+  void leave_window(Sequence& sequence);
   void emit(Sequence& sequence, std::vector<SequencePtr>& born);
   Status finish();
   Status check_blocks() const;
@@ -90,6 +100,8 @@ class World {
   int32_t block_size_ = 1;
   bool by_priority_ = false;
   int32_t fork_percent_ = 0;
+  int32_t draft_max_ = 0;      // guesses per step; 0: no speculation
+  int32_t right_percent_ = 0;  // of guesses
   std::vector<Request> requests_;
   // State. The pool outlives the tables that stand on it.
   std::unique_ptr<BlockPool> pool_;

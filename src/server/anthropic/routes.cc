@@ -18,9 +18,9 @@ struct Job {
 };
 
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request, Purpose purpose) {
-  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  const auto read = read_generator_body(models, request);
   if (!read) return std::unexpected(read.error());
-  const auto& [body, model] = *read;
+  const auto& [body, model, adapter] = *read;
   auto parsed = parse_messages_request(body, default_sampling(*model), purpose);
   if (!parsed) return std::unexpected(parsed.error());
   TemplateInput input;
@@ -32,6 +32,8 @@ ApiResult<Job> prepare(const ModelTable& models, const http::Request& request, P
   if (!ids) return std::unexpected(ids.error());
   Job job{.generation = {.model = model, .request = std::move(parsed->request)}, .stream = parsed->stream};
   job.generation.request.prompt_ids = std::move(*ids);
+  job.generation.request.adapter = adapter;
+  set_origin(job.generation.request, request);
   return job;
 }
 
@@ -80,7 +82,7 @@ awaitable<void> messages(const ModelTable& models, const http::Request& request,
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   MessageHead head;
   head.id = random_id("msg_");
-  head.model = job->generation.model->id;
+  head.model = shown_name(job->generation);
   const auto prompt_tokens = static_cast<int32_t>(job->generation.request.prompt_ids.size());
   if (job->stream) {
     co_await answer_stream(head, prompt_tokens, *streams, reply);

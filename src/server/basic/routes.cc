@@ -36,7 +36,17 @@ Json model_json(const ServedModel& model) {
 
 Json models_json(const ModelTable& models) {
   Json data = Json::array();
-  for (const ServedModel& model : models.models()) data.push_back(model_json(model));
+  for (const ServedModel& model : models.models()) {
+    data.push_back(model_json(model));
+    if (model.engine == nullptr) continue;
+    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
+      Json json = model_json(model);
+      json["id"] = adapter.name;
+      json["parent"] = model.id;
+      json["root"] = adapter.path.string();
+      data.push_back(std::move(json));
+    }
+  }
   return {{"object", "list"}, {"data", std::move(data)}};
 }
 

@@ -15,7 +15,6 @@ using http::asio::awaitable;
 
 constexpr int64_t kLinesAtOnce = 8;
 constexpr int kTriesMax = 600;  // of a line that meets a full queue, one a second
-constexpr int64_t kPriority = 1'000'000;
 
 struct LineRequest {
   std::string custom_id;
@@ -30,11 +29,9 @@ Result<LineRequest> parse_line(const std::string& text, const std::string& endpo
   result.request.method = "POST";
   result.request.path = endpoint;
   result.request.id = random_id("batch_req_");
+  result.request.background = true;
   Json body = line.value("body", Json::object());
   body.erase("stream");
-  // Behind whatever clients wait for; where a route knows of priorities.
-  const bool has_priority = endpoint == "/v1/chat/completions" || endpoint == "/v1/completions";
-  if (has_priority && !body.contains("priority")) body["priority"] = kPriority;
   result.request.body = dump_json(body);
   return result;
 }

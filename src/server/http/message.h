@@ -28,6 +28,7 @@ struct Request {
   std::string peer;                 // address of the client; empty on a unix socket
   std::vector<std::string> params;  // what stands in the path for the {…} of its route
   bool draining = false;            // the server stops: new work is to be refused
+  bool background = false;          // a batch's: goes behind what clients wait for
 
   std::optional<std::string_view> header(std::string_view lower_case_name) const;
   std::optional<std::string_view> query_value(std::string_view name) const;

@@ -97,6 +97,7 @@ class ObservedEngine final : public Engine {
   Result<std::shared_ptr<const Grammar>> compile_grammar(const GrammarSpec& spec) override {
     return engine_->compile_grammar(spec);
   }
+  Adapters& adapters() override { return engine_->adapters(); }
   int32_t vocab_size() const override { return engine_->vocab_size(); }
   int32_t max_model_len() const override { return engine_->max_model_len(); }
   EngineStats stats() const override { return engine_->stats(); }

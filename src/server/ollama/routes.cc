@@ -20,7 +20,9 @@ ApiResult<GenerationRequest> prepare(const ModelTable& models, const http::Reque
   if (!(*model)->engine) {
     return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support generate", (*model)->id)});
   }
-  return parse(*body, **model);
+  auto parsed = parse(*body, **model);
+  if (parsed) set_origin(parsed->generation.request, request);
+  return parsed;
 }
 
 std::string line(const Json& object) {

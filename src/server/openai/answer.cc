@@ -9,10 +9,16 @@ namespace quern::openai {
 namespace {
 
 Json usage_json(const Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.output_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.output_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  Json json = {{"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.output_tokens},
+               {"total_tokens", usage.prompt_tokens + usage.output_tokens},
+               {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  if (usage.draft_tokens > 0) {
+    json["completion_tokens_details"] = {
+        {"accepted_prediction_tokens", usage.accepted_draft_tokens},
+        {"rejected_prediction_tokens", usage.draft_tokens - usage.accepted_draft_tokens}};
+  }
+  return json;
 }
 
 Json head_json(const AnswerHead& head, const char* object) {
@@ -26,14 +32,15 @@ std::string chunk(const AnswerHead& head, Json choice, bool with_usage) {
   return "data: " + dump_json(body) + "\n\n";
 }
 
-Json chunk_choice(AnswerKind kind, int32_t index, const std::string& text, Json finish_reason) {
+Json chunk_choice(AnswerKind kind, int32_t index, const std::string& text, Json finish_reason,
+                  Json logprobs = nullptr) {
   Json choice = {{"index", index}};
   if (kind == AnswerKind::kChat) {
     choice["delta"] = text.empty() ? Json::object() : Json{{"content", text}};
   } else {
     choice["text"] = text;
   }
-  choice["logprobs"] = nullptr;
+  choice["logprobs"] = std::move(logprobs);
   choice["finish_reason"] = std::move(finish_reason);
   return choice;
 }
@@ -52,25 +59,25 @@ AnswerHead make_answer_head(AnswerKind kind, const std::string& model) {
 
 void Usage::add(const FinishEvent& finish, bool first_of_prompt) {
   output_tokens += finish.output_tokens;
+  draft_tokens += finish.draft_tokens;
+  accepted_draft_tokens += finish.accepted_draft_tokens;
   if (!first_of_prompt) return;
   prompt_tokens += finish.prompt_tokens;
   cached_tokens += finish.cached_tokens;
 }
 
-Json answer_choice(AnswerKind kind, int32_t index, const std::string& text, FinishReason reason) {
-  Json choice = {{"index", index}};
-  if (kind == AnswerKind::kChat) {
-    choice["message"] = {{"role", "assistant"}, {"content", text}};
-  } else {
-    choice["text"] = text;
-  }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason_name(reason);
-  return choice;
+Json completion_choice(int32_t index, const std::string& text, FinishReason reason, Json logprobs) {
+  return {{"index", index},
+          {"text", text},
+          {"logprobs", std::move(logprobs)},
+          {"finish_reason", finish_reason_name(reason)}};
 }
 
-Json chat_choice(int32_t index, Json message, const char* finish_reason) {
-  return {{"index", index}, {"message", std::move(message)}, {"logprobs", nullptr}, {"finish_reason", finish_reason}};
+Json chat_choice(int32_t index, Json message, const char* finish_reason, Json logprobs) {
+  return {{"index", index},
+          {"message", std::move(message)},
+          {"logprobs", std::move(logprobs)},
+          {"finish_reason", finish_reason}};
 }
 
 Json answer_body(const AnswerHead& head, Json choices, const Usage& usage) {
@@ -89,13 +96,15 @@ std::string role_chunk(const AnswerHead& head, int32_t index, bool with_usage) {
                with_usage);
 }
 
-std::string text_chunk(const AnswerHead& head, int32_t index, const std::string& text, bool with_usage) {
-  return chunk(head, chunk_choice(head.kind, index, text, nullptr), with_usage);
+std::string text_chunk(const AnswerHead& head, int32_t index, const std::string& text, bool with_usage, Json logprobs) {
+  return chunk(head, chunk_choice(head.kind, index, text, nullptr, std::move(logprobs)), with_usage);
 }
 
-std::string delta_chunk(const AnswerHead& head, int32_t index, Json delta, bool with_usage) {
-  return chunk(head, {{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}},
-               with_usage);
+std::string delta_chunk(const AnswerHead& head, int32_t index, Json delta, bool with_usage, Json logprobs) {
+  return chunk(
+      head,
+      {{"index", index}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)}, {"finish_reason", nullptr}},
+      with_usage);
 }
 
 std::string finish_chunk(const AnswerHead& head, int32_t index, const char* finish_reason, bool with_usage) {

@@ -1,72 +1,16 @@
 #include "server/openai/request.h"
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "base/status.h"
+#include "server/openai/sampling_fields.h"
 
 namespace quern::openai {
 namespace {
 
-constexpr size_t kStopStringsMax = 64;
-constexpr size_t kStopBytesMax = 4096;
-constexpr int64_t kTokensMax = std::numeric_limits<int32_t>::max();
 constexpr int64_t kChoicesMax = 128;
 constexpr size_t kPromptsMax = 1024;
-
-void read_logit_bias(Fields& fields, SamplingOptions& sampling) {
-  const Json* bias = fields.object("logit_bias");
-  if (bias == nullptr) return;
-  for (const auto& item : bias->items()) {
-    const std::string& key = item.key();
-    int32_t id = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0) {
-      return fields.fault("logit_bias", "logit_bias: the keys must be token ids");
-    }
-    const double value = item.value().is_number() ? item.value().get<double>() : std::nan("");
-    if (!(value >= -100 && value <= 100)) {
-      return fields.fault("logit_bias", fmt::format("logit_bias: the value of {} is not a number in [-100, 100]", id));
-    }
-    sampling.logit_bias.emplace_back(id, static_cast<float>(value));
-  }
-}
-
-void read_sampling(Fields& fields, SamplingOptions& sampling) {
-  const auto set = [&](float& target, std::string_view name, double min, double max) {
-    if (const auto value = fields.number(name, min, max)) target = static_cast<float>(*value);
-  };
-  set(sampling.temperature, "temperature", 0, 100);
-  set(sampling.top_p, "top_p", std::numeric_limits<float>::min(), 1);
-  set(sampling.min_p, "min_p", 0, 1);
-  set(sampling.typical_p, "typical_p", std::numeric_limits<float>::min(), 1);
-  set(sampling.presence_penalty, "presence_penalty", -2, 2);
-  set(sampling.frequency_penalty, "frequency_penalty", -2, 2);
-  set(sampling.repetition_penalty, "repetition_penalty", std::numeric_limits<float>::min(), 100);
-  if (const auto value = fields.integer("top_k", -1, kTokensMax)) sampling.top_k = static_cast<int32_t>(*value);
-  if (const auto value =
-          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
-    sampling.seed = static_cast<uint64_t>(*value);
-  }
-  read_logit_bias(fields, sampling);
-}
-
-void read_stop(Fields& fields, Request& request) {
-  if (auto stop = fields.string_or_strings("stop", kStopStringsMax)) {
-    for (std::string& text : *stop) {
-      if (text.empty()) return fields.fault("stop", "stop: an empty string cannot end an answer");
-      if (text.size() > kStopBytesMax) {
-        return fields.fault(
-            "stop", fmt::format("stop: a string of {} bytes is over the limit of {}", text.size(), kStopBytesMax));
-      }
-      request.stop.push_back(std::move(text));
-    }
-  }
-  if (const auto ids = fields.integers("stop_token_ids", 0, kTokensMax, kStopStringsMax)) {
-    request.stop_token_ids.assign(ids->begin(), ids->end());
-  }
-}
 
 // Fields this server knows and cannot honour yet: refused by name, unless the value asks for nothing.
 void refuse_unsupported(Fields& fields) {
@@ -77,28 +21,27 @@ void refuse_unsupported(Fields& fields) {
     }
   };
   const auto truthy = [](const Json& value) { return !(value == false || value == 0 || value == Json::array()); };
-  for (const std::string_view name : {"logprobs", "top_logprobs", "prompt_logprobs", "best_of", "suffix", "functions",
-                                      "function_call", "audio", "prediction", "use_beam_search"}) {
-    if (name == "best_of") {
-      refuse_if(name, [](const Json& value) { return value != 1; });
-    } else {
-      refuse_if(name, truthy);
-    }
+  for (const std::string_view name : {"suffix", "functions", "function_call", "audio"}) {
+    refuse_if(name, truthy);
   }
   refuse_if("modalities", [](const Json& value) { return value != Json::array({"text"}); });
   fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
 }
 
-GenerationFields read_generation(Fields& fields, const SamplingOptions& defaults) {
+// tokens_min 0: an answer of no tokens is allowed, for whoever wants the prompt alone.
+GenerationFields read_generation(Fields& fields, const SamplingOptions& defaults, int64_t tokens_min = 1) {
   GenerationFields result;
   result.request.sampling = defaults;
   if (auto model = fields.string("model")) result.model = std::move(*model);
   read_sampling(fields, result.request.sampling);
   read_stop(fields, result.request);
-  const auto max_tokens = fields.integer("max_tokens", 1, std::numeric_limits<int64_t>::max());
+  read_speculation(fields, result);
+  read_adapter(fields, result.request);
+  const auto max_tokens = fields.integer("max_tokens", tokens_min, std::numeric_limits<int64_t>::max());
   const auto max_completion_tokens = fields.integer("max_completion_tokens", 1, std::numeric_limits<int64_t>::max());
   if (const auto limit = max_completion_tokens ? max_completion_tokens : max_tokens) {
-    result.request.max_tokens = static_cast<int32_t>(std::min(*limit, kTokensMax));
+    result.request.max_tokens = static_cast<int32_t>(std::clamp<int64_t>(*limit, 1, kTokensMax));
+    result.prompt_only = *limit == 0;
   }
   result.request.n = static_cast<int32_t>(fields.integer("n", 1, kChoicesMax).value_or(1));
   result.request.ignore_eos = fields.boolean("ignore_eos").value_or(false);
@@ -106,7 +49,17 @@ GenerationFields read_generation(Fields& fields, const SamplingOptions& defaults
   result.request.priority = static_cast<int32_t>(
       fields.integer("priority", std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()).value_or(0));
   result.grammar = read_grammar(fields);
+  if (auto salt = fields.string("cache_salt")) {
+    if (salt->empty()) fields.fault("cache_salt", "cache_salt: must not be empty");
+    result.request.cache_salt = std::move(*salt);
+  }
   result.stream = fields.boolean("stream").value_or(false);
+  read_best_of(fields, result);
+  read_beam_search(fields, result);
+  if (const auto count = fields.integer("prompt_logprobs", 0, kLogprobsMax)) {
+    result.request.prompt_logprobs = static_cast<int32_t>(*count);
+    if (result.stream) fields.fault("prompt_logprobs", "prompt_logprobs: not with stream");
+  }
   if (const Json* options = fields.object("stream_options")) {
     Fields inner(*options);
     result.include_usage = inner.boolean("include_usage").value_or(false);
@@ -206,6 +159,7 @@ ApiResult<ChatRequest> parse_chat_request(const Json& body, const SamplingOption
   if (chat.continue_final_message && chat.add_generation_prompt) {
     fields.fault("continue_final_message", "continue_final_message: not together with add_generation_prompt");
   }
+  read_chat_logprobs(fields, chat.generation);
   refuse_unsupported(fields);
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
@@ -218,8 +172,9 @@ ApiResult<ChatRequest> parse_chat_request(const Json& body, const SamplingOption
 ApiResult<CompletionRequest> parse_completion_request(const Json& body, const SamplingOptions& defaults) {
   Fields fields(body);
   CompletionRequest completion;
-  completion.generation = read_generation(fields, defaults);
   completion.echo = fields.boolean("echo").value_or(false);
+  completion.generation = read_generation(fields, defaults, completion.echo ? 0 : 1);
+  read_completion_logprobs(fields, completion);
   const Json* prompt = fields.any("prompt");
   const auto add_ids = [&](const Json& list) {
     const Json wrapped = {{"prompt", list}};

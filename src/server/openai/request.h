@@ -22,6 +22,13 @@ struct GenerationFields {
   bool stream = false;
   bool include_usage = false;
   std::optional<GrammarField> grammar;
+  bool logprobs = false;              // of each token; Request::top_logprobs says how many more likely ones
+  bool hide_prompt_logprobs = false;  // they are asked for to be echoed, not for a field of their own
+  bool prompt_only = false;           // max_tokens 0: the one token that is drawn is not shown
+  int32_t choices = 0;                // > 0: of request.n answers only the so many likeliest are shown (best_of)
+  bool beam_search = false;           // over request.n beams
+  double length_penalty = 1.0;
+  std::string prediction;  // text that the answer may repeat
 };
 
 struct ChatRequest {

@@ -1,5 +1,6 @@
 #include "server/openai/routes.h"
 
+#include "server/openai/adapters.h"
 #include "server/openai/embeddings.h"
 #include "server/openai/generate.h"
 
@@ -9,6 +10,8 @@ Routes routes() {
   return {
       {"POST", "/v1/chat/completions", chat_completions},
       {"POST", "/v1/completions", completions},
+      {"POST", "/v1/load_lora_adapter", load_adapter},
+      {"POST", "/v1/unload_lora_adapter", unload_adapter},
       {"POST", "/v1/embeddings", embeddings},
       {"POST", "/score", score},
       {"POST", "/v1/score", score},

@@ -37,9 +37,9 @@ ApiResult<StoredResponse> load(ResponseStore& store, const std::string& id) {
 }
 
 ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const http::Request& request) {
-  const auto read = read_model_body(models, request, &ModelTable::find_generator);
+  const auto read = read_generator_body(models, request);
   if (!read) return std::unexpected(read.error());
-  const auto& [body, model] = *read;
+  const auto& [body, model, adapter] = *read;
   auto parsed = parse_response_request(body, default_sampling(*model));
   if (!parsed) return std::unexpected(parsed.error());
   Json history = Json::array();
@@ -60,6 +60,8 @@ ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const htt
   if (!ids) return std::unexpected(ids.error());
   Job job{.generation = {.model = model, .request = parsed->request}, .request = {}, .history = std::move(history)};
   job.generation.request.prompt_ids = std::move(*ids);
+  job.generation.request.adapter = adapter;
+  set_origin(job.generation.request, request);
   job.request = std::move(*parsed);
   return job;
 }
@@ -177,7 +179,7 @@ awaitable<void> create(ResponseStore& store, const ModelTable& models, const htt
   if (!job) co_return co_await send_error(reply, job.error());
   auto streams = submit(job->generation);
   if (!streams) co_return co_await send_error(reply, streams.error());
-  ResponseObject response(job->request, job->generation.model->id);
+  ResponseObject response(job->request, shown_name(job->generation));
   if (job->request.background) {
     response.set_status("queued");
     const auto first = start_background(store, std::move(*job), std::move(response), std::move(*streams));

@@ -171,6 +171,9 @@ void quern_matcher_free(QuernMatcher* matcher);
 QuernFfiStatus quern_matcher_mask(QuernMatcher* matcher, uint32_t* words, size_t num_words, QuernBuffer* error);
 // accepted = 0: the grammar does not allow the token here, nothing changed.
 QuernFfiStatus quern_matcher_accept(QuernMatcher* matcher, uint32_t token, uint8_t* accepted, QuernBuffer* error);
+// num_allowed: of the tokens, one after the other; nothing changes.
+QuernFfiStatus quern_matcher_allowed(QuernMatcher* matcher, const uint32_t* tokens, size_t num_tokens,
+                                     size_t* num_allowed, QuernBuffer* error);
 QuernFfiStatus quern_matcher_rollback(QuernMatcher* matcher, size_t num_tokens, QuernBuffer* error);
 uint8_t quern_matcher_is_accepting(QuernMatcher* matcher);                                      // the text may end here
 uint8_t quern_matcher_is_stopped(const QuernMatcher* matcher);                                  // nothing may follow

@@ -144,6 +144,21 @@ pub unsafe extern "C" fn quern_matcher_accept(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn quern_matcher_allowed(
+    matcher: *mut State,
+    tokens: *const u32,
+    num_tokens: usize,
+    num_allowed: *mut usize,
+    error: *mut Buffer,
+) -> Status {
+    guard(error, || {
+        let tokens = if num_tokens == 0 { &[] } else { std::slice::from_raw_parts(tokens, num_tokens) };
+        num_allowed.write((*matcher).allowed(tokens)?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn quern_matcher_rollback(matcher: *mut State, num_tokens: usize, error: *mut Buffer) -> Status {
     guard(error, || (*matcher).rollback(num_tokens))
 }

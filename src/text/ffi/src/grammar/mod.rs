@@ -171,6 +171,15 @@ impl State {
         consumed.map(|n| n == 1).map_err(|e| Failure::exhausted(brief(&e.to_string())))
     }
 
+    /// How many of the tokens, one after the other, the grammar allows; the state is as before.
+    pub fn allowed(&mut self, tokens: &[u32]) -> Result<usize, Failure> {
+        if self.stopped() {
+            return Ok(0);
+        }
+        let known = tokens.iter().take_while(|&&token| (token as usize) < self.vocab_size).count();
+        self.matcher.validate_tokens(&tokens[..known]).map_err(|e| Failure::exhausted(brief(&e.to_string())))
+    }
+
     pub fn rollback(&mut self, num_tokens: usize) -> Result<(), Failure> {
         self.matcher.rollback(num_tokens).map_err(|e| Failure::argument(brief(&e.to_string())))
     }

@@ -1,0 +1,54 @@
+#include "engine/step_pace.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace quern {
+
+namespace {
+
+constexpr int32_t kManyTokens = 24;  // from here on a step's time is about its tokens
+constexpr int32_t kTokensMin = 16;   // a prompt always moves on by this much
+constexpr int32_t kTokensUnmeasured = 64;
+
+}  // namespace
+
+size_t StepPace::size_class(int32_t decodes) {
+  return std::min<size_t>(15, static_cast<size_t>(std::bit_width(static_cast<uint32_t>(std::max(decodes, 1) - 1))));
+}
+
+void StepPace::record(int32_t decodes, int32_t tokens, double seconds) {
+  if (decodes == tokens && decodes > 0) {
+    blend(decode_seconds_[size_class(decodes)], seconds);
+  } else if (tokens >= kManyTokens) {
+    blend(token_seconds_, seconds / tokens);
+  }
+}
+
+double StepPace::decode_seconds(int32_t decodes) const {
+  const size_t wanted = size_class(decodes);
+  // The nearest size that was measured: smaller ones first, they promise less.
+  for (size_t distance = 0; distance < decode_seconds_.size(); ++distance) {
+    if (distance <= wanted && decode_seconds_[wanted - distance] > 0) return decode_seconds_[wanted - distance];
+    if (wanted + distance < decode_seconds_.size() && decode_seconds_[wanted + distance] > 0) {
+      return decode_seconds_[wanted + distance];
+    }
+  }
+  return 0;
+}
+
+double StepPace::extra_token_cost(int32_t decodes) const {
+  constexpr double kUnmeasured = 0.15;
+  const double share = decode_seconds(decodes) / std::max(decodes, 1);
+  return share == 0 || token_seconds_ == 0 ? kUnmeasured : token_seconds_ / share;
+}
+
+int32_t StepPace::prefill_tokens_max(int32_t decodes) const {
+  if (ratio_ <= 0 || decodes == 0) return 0;
+  const double decode = decode_seconds(decodes);
+  if (decode == 0 || token_seconds_ == 0) return kTokensUnmeasured;
+  const double tokens = ratio_ * decode / token_seconds_ - decodes;
+  return static_cast<int32_t>(std::clamp(tokens, double{kTokensMin}, 1e6));
+}
+
+}  // namespace quern

@@ -1,0 +1,41 @@
+// How many tokens of prompts may ride in a step with running streams, so that these keep their pace: learnt from how
+// long steps took. Changes when tokens are computed, never which. One owner thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace quern {
+
+// A mean of seconds lately: the newest measurement has a quarter of the weight. 0: none yet.
+inline void blend(double& mean, double seconds) {
+  mean = mean == 0 ? seconds : mean + 0.25 * (seconds - mean);
+}
+
+class StepPace {
+ public:
+  // ratio: how much longer than a step of decodes alone a step that also computes prompts may take; 0: any.
+  explicit StepPace(double ratio) : ratio_(ratio) {}
+
+  // A step that ran: how many sequences it decoded, and all its tokens, those of drafts and prompts too.
+  void record(int32_t decodes, int32_t tokens, double seconds);
+
+  // Tokens of prompts for a step with so many decodes; 0: no limit.
+  int32_t prefill_tokens_max(int32_t decodes) const;
+
+  // Of one step that decodes so many sequences, and of one more token in a larger step; 0: not measured yet.
+  double decode_seconds(int32_t decodes) const;
+  double token_seconds() const { return token_seconds_; }
+  // One more token for one of so many decoding sequences, in units of what a step costs each of them.
+  double extra_token_cost(int32_t decodes) const;
+
+ private:
+  static size_t size_class(int32_t decodes);  // 1, 2, 3–4, 5–8 …
+
+  double ratio_;
+  double token_seconds_ = 0;
+  std::array<double, 16> decode_seconds_{};  // by size_class()
+};
+
+}  // namespace quern
