@@ -76,6 +76,8 @@ Status perplexity(PerplexityArgs args) {
   if (!args.kl_to.empty()) {
     EngineOptions engine = args.engine;
     engine.precision = args.kl_to;
+    engine.kv_cache_dtype = "auto";
+    engine.kv_cache_dtype_v.clear();
     QUERN_ASSIGN(reference_options, runner_options(engine));
   }
   QUERN_ASSIGN(const auto path, resolve_model(args.model));
@@ -106,7 +108,7 @@ void add_perplexity(CLI::App& app, ExitCode& exit) {
   command->add_option("-c,--ctx", args->options.context, "tokens of a window; the second half of each is scored")
       ->capture_default_str();
   command->add_option("--chunks", args->options.chunks_max, "windows; 0: all of the text")->capture_default_str();
-  command->add_option("--kl-to", args->kl_to, "also print the divergence from this precision (exact or fast)");
+  command->add_option("--kl-to", args->kl_to, "also print the divergence from this precision (exact or fast), its KV cache auto");
   command->callback([args, &exit] { finish(perplexity(*args), exit); });
 }
 

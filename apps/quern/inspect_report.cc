@@ -130,8 +130,11 @@ std::string container_line(const Inspected& inspected) {
   return fmt::format("GGUF version {}, {} part{}", gguf.version(), gguf.num_parts(), gguf.num_parts() == 1 ? "" : "s");
 }
 
-constexpr std::pair<const char*, KvDType> kCacheTypes[] = {
-    {"f32", KvDType::kF32}, {"f16", KvDType::kF16}, {"bf16", KvDType::kBF16}, {"q8_0", KvDType::kQ8_0}};
+constexpr std::pair<const char*, KvDType> kCacheTypes[] = {{"f32", KvDType::kF32},
+                                                           {"f16", KvDType::kF16},
+                                                           {"bf16", KvDType::kBF16},
+                                                           {"q8_0", KvDType::kQ8_0},
+                                                           {"q4_0", KvDType::kQ4_0}};
 
 bool has_cache(const Inspected& inspected) {
   return inspected.model && inspected.model->kind == ModelKind::kDecoder;

@@ -11,8 +11,10 @@ void add_measure_options(CLI::App& command, MeasureArgs& args) {
       ->capture_default_str();
   command.add_option("--device", args.engine.device, "auto, cpu or reference")->capture_default_str();
   command.add_option("--precision", args.engine.precision, "fast or exact")->capture_default_str();
-  command.add_option("--kv-cache-dtype", args.engine.kv_cache_dtype, "auto, f32, f16, bf16 or q8_0")
+  command.add_option("--kv-cache-dtype", args.engine.kv_cache_dtype, "auto, f32, f16, bf16, q8_0 or q4_0")
       ->capture_default_str();
+  command.add_option("--kv-cache-dtype-v", args.engine.kv_cache_dtype_v,
+                     "of values, where they shall differ from keys");
   command.add_option("--max-num-batched-tokens", args.engine.max_num_batched_tokens, "token budget of a step")
       ->capture_default_str();
   command.add_flag("--json", args.json, "print JSON");

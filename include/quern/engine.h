@@ -32,13 +32,14 @@ struct AdapterInfo {  // a LoRA adapter: a PEFT folder or a GGUF file
 };
 
 struct EngineOptions {
-  std::filesystem::path model_path;      // a .gguf file, split part 1, or a Hugging Face folder
-  std::string device = "auto";           // auto | cpu | reference
-  std::string precision = "fast";        // "fast" | "exact"
-  std::string kv_cache_dtype = "auto";   // auto | f32 | f16 | bf16 | q8_0; auto: f16, or f32 when precision is exact
-  std::string kv_cache_dtype_v;          // of values, where they shall differ from keys; empty: the same
-  int32_t num_threads = 0;               // 0: physical cores this process may use
-  int32_t max_model_len = 0;             // 0: the model's context length, or less when memory does not allow it
+  std::filesystem::path model_path;  // a .gguf file, split part 1, or a Hugging Face folder
+  std::string device = "auto";       // auto | cpu | reference
+  std::string precision = "fast";    // "fast" | "exact"
+  std::string kv_cache_dtype =
+      "auto";                    // auto | f32 | f16 | bf16 | q8_0 | q4_0; auto: f16, or f32 when precision is exact
+  std::string kv_cache_dtype_v;  // of values, where they shall differ from keys; empty: the same
+  int32_t num_threads = 0;       // 0: physical cores this process may use
+  int32_t max_model_len = 0;     // 0: the model's context length, or less when memory does not allow it
   int32_t max_num_batched_tokens = 512;  // token budget of a step
   int32_t max_num_seqs = 16;
   std::string scheduling_policy = "priority";  // priority: Request::priority, then arrival | fcfs: arrival

@@ -35,7 +35,8 @@ Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string
   if (text == "f16") return KvDType::kF16;
   if (text == "bf16") return KvDType::kBF16;
   if (text == "q8_0") return KvDType::kQ8_0;
-  return invalid_argument(fmt::format("{}: '{}' is not one of auto, f32, f16, bf16, q8_0", option, text));
+  if (text == "q4_0") return KvDType::kQ4_0;
+  return invalid_argument(fmt::format("{}: '{}' is not one of auto, f32, f16, bf16, q8_0, q4_0", option, text));
 }
 
 Result<RunnerOptions> runner_options(const EngineOptions& options) {

@@ -30,8 +30,8 @@ struct RunnerOptions {
   int32_t max_logits_rows = 16;           // rows of a batch that may want logits
 };
 
-// "fast" | "exact"; "auto" | "f32" | "f16" | "bf16" | "q8_0" (auto: nullopt). kInvalidArgument names the option and the
-// value.
+// "fast" | "exact"; "auto" | "f32" | "f16" | "bf16" | "q8_0" | "q4_0" (auto: nullopt). kInvalidArgument names the
+// option and the value.
 Result<Precision> parse_precision(std::string_view text);
 Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string_view option = "kv_cache_dtype");
 // The runner's share of the engine's options; checks their ranges.

@@ -10,6 +10,7 @@ size_t kv_bytes_per_vector(KvDType dtype, int32_t dim) {
     case KvDType::kF16:
     case KvDType::kBF16: return n * 2;
     case KvDType::kQ8_0: return (n + 31) / 32 * 34;
+    case KvDType::kQ4_0: return (n + 31) / 32 * 18;
   }
   return 0;
 }

@@ -74,7 +74,7 @@ struct WeightRows {
 
 // ---- KV cache storage ------------------------------------------------------------------------------------------
 
-enum class KvDType : uint8_t { kF32, kF16, kBF16, kQ8_0 };
+enum class KvDType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
 
 struct KvLayerSpec {
   int32_t num_kv_heads = 0;
@@ -87,7 +87,7 @@ struct KvLayerSpec {
 };
 inline constexpr int32_t kKvBlockSize = 16;  // token positions per block
 
-// Bytes that one token takes in this layer. Q8_0: 34 bytes per 32 elements, rounded up.
+// Bytes that one token takes in this layer. Q8_0: 34 bytes per 32 elements, rounded up; Q4_0: 18.
 size_t kv_bytes_per_token(const KvLayerSpec& layer);
 
 class KvStorage {

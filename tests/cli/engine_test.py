@@ -339,8 +339,8 @@ class Disk(unittest.TestCase):
 
 
 class Generate(unittest.TestCase):
-    def generate(self, *arguments):
-        result = subprocess.run([QUERN, "generate", str(MODEL), "--ids", ",".join(map(str, IDS)), "--json", "-t", "1", *arguments],
+    def generate(self, *arguments, threads=1):
+        result = subprocess.run([QUERN, "generate", str(MODEL), "--ids", ",".join(map(str, IDS)), "--json", "-t", str(threads), *arguments],
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
@@ -353,6 +353,17 @@ class Generate(unittest.TestCase):
         stopped = self.generate("--greedy", "--max-tokens", "12", "--stop", "zzzz", "--stop", plain["text"][2:5])
         self.assertEqual(stopped["finish_reason"], "stop")
         self.assertEqual(stopped["text"], plain["text"][:plain["text"].index(plain["text"][2:5])])
+
+    def test_types_of_the_kv_cache(self):
+        arguments = ("--greedy", "--max-tokens", "24", "--ignore-eos")
+        for types in (("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f16", "q4_0"), ("q4_0", "bf16")):
+            options = (*arguments, "--kv-cache-dtype", types[0], "--kv-cache-dtype-v", types[1])
+            ids = self.generate(*options)["ids"]
+            self.assertEqual(len(ids), 24)
+            self.assertEqual(self.generate(*options, "--max-num-batched-tokens", "3", threads=2)["ids"], ids, types)
+        result = subprocess.run([QUERN, "generate", str(MODEL), "--ids", "5", "--kv-cache-dtype", "q5_0"], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("kv-cache-dtype", result.stderr)
 
     def test_adapters(self):
         with tempfile.TemporaryDirectory() as folder:

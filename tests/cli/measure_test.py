@@ -94,6 +94,14 @@ class Perplexity(Case):
         self.assertLess(answer["kl_divergence"], 0.01)
         self.assertGreater(answer["top1_agreement"], 0.8)
 
+    def test_fewer_bits_of_the_kv_cache_cost_a_little(self):
+        def divergence(dtype):
+            return self.json_of("perplexity", GOLDEN / "models" / "llama", "--file", TEXT, "--ctx", self.CONTEXT, "--kl-to", "exact",
+                                "--kv-cache-dtype", dtype)["kl_divergence"]
+        eight, four = divergence("q8_0"), divergence("q4_0")
+        self.assertLess(eight, four)
+        self.assertLess(four, 0.1)
+
     def test_text_output(self):
         result = quern("perplexity", GOLDEN / "models" / "llama", "--file", TEXT, "--ctx", 16)
         self.assertEqual(result.returncode, 0, result.stderr)

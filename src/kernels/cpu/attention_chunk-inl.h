@@ -57,22 +57,76 @@ inline void convert_transposed_q8_0(const KvSection& section, const std::byte* h
   }
 }
 
+// One float16 at a time: a whole vector would reach past the scales' end.
+HWY_INLINE V load_scale(D d, const uint16_t* p) {
+  const hn::CappedTag<float, 1> d1;
+  const hn::Rebind<hwy::float16_t, decltype(d1)> dh1;
+  const hn::Rebind<uint16_t, decltype(d1)> du1;
+  return hn::Set(d, hn::GetLane(hn::PromoteTo(d1, hn::BitCast(dh1, hn::LoadU(du1, p)))));
+}
+
 inline void convert_natural_q8_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
   const D d;
   const auto* elements = reinterpret_cast<const int8_t*>(head + section.offset);
   const auto* scales = reinterpret_cast<const uint16_t*>(head + section.scales_offset);
-  // One float16 at a time: a whole vector would reach past the scales' end.
-  const hn::CappedTag<float, 1> d1;
-  const hn::Rebind<hwy::float16_t, decltype(d1)> dh1;
-  const hn::Rebind<uint16_t, decltype(d1)> du1;
   for (int64_t p = 0; p < kKvBlockSize; ++p) {
     for (int64_t group = 0; group < section.groups; ++group) {
-      const auto half = hn::BitCast(dh1, hn::LoadU(du1, scales + p * section.groups + group));
-      const V scale = hn::Set(d, hn::GetLane(hn::PromoteTo(d1, half)));
+      const V scale = load_scale(d, scales + p * section.groups + group);
       const int64_t end = HWY_MIN(section.stride, (group + 1) * kKvScaleGroup);
       for (int64_t i = group * kKvScaleGroup; i < end; i += kLanes) {
         const int64_t at = p * section.stride + i;
         hn::StoreU(hn::Mul(load_int8(d, elements + at), scale), d, target + at);
+      }
+    }
+  }
+}
+
+// The low and the high nibbles of bytes, less 8.
+struct Nibbles {
+  V low, high;
+};
+HWY_INLINE Nibbles load_nibbles(D d, const uint8_t* p) {
+  const hn::Rebind<uint8_t, D> d8;
+  const hn::RebindToSigned<D> d32;
+  const auto bytes = hn::PromoteTo(d32, hn::LoadU(d8, p));
+  const auto eight = hn::Set(d32, 8);
+  return {.low = hn::ConvertTo(d, hn::Sub(hn::And(bytes, hn::Set(d32, 15)), eight)),
+          .high = hn::ConvertTo(d, hn::Sub(hn::ShiftRight<4>(bytes), eight))};
+}
+
+// Q4_0: element times scale is exact, too.
+inline void convert_transposed_q4_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
+  const D d;
+  const auto* elements = reinterpret_cast<const uint8_t*>(head + section.offset);
+  const auto* scales = reinterpret_cast<const uint16_t*>(head + section.scales_offset);
+  for (int64_t group = 0; group < section.groups; ++group) {
+    const int64_t count = HWY_MIN(kKvGroupNibbleBytes, section.dim - group * kKvScaleGroup);
+    for (int64_t p = 0; p < kKvBlockSize; p += kLanes) {
+      const V scale = StoredF16::load(d, scales + group * kKvBlockSize + p);
+      for (int64_t i = 0; i < count; ++i) {
+        const Nibbles pair = load_nibbles(d, elements + (group * kKvGroupNibbleBytes + i) * kKvBlockSize + p);
+        const int64_t first = group * kKvScaleGroup + i, second = first + kKvGroupNibbleBytes;
+        hn::StoreU(hn::Mul(pair.low, scale), d, target + first * kKvBlockSize + p);
+        if (second < section.dim) hn::StoreU(hn::Mul(pair.high, scale), d, target + second * kKvBlockSize + p);
+      }
+    }
+  }
+}
+
+// The stride is a multiple of 16, so a half of a group is there as a whole or not at all.
+inline void convert_natural_q4_0(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
+  const D d;
+  const auto* elements = reinterpret_cast<const uint8_t*>(head + section.offset);
+  const auto* scales = reinterpret_cast<const uint16_t*>(head + section.scales_offset);
+  for (int64_t p = 0; p < kKvBlockSize; ++p) {
+    for (int64_t group = 0; group < section.groups; ++group) {
+      const V scale = load_scale(d, scales + p * section.groups + group);
+      float* out = target + p * section.stride + group * kKvScaleGroup;
+      const bool whole = (group + 1) * kKvScaleGroup <= section.stride;
+      for (int64_t i = 0; i < kKvGroupNibbleBytes; i += kLanes) {
+        const Nibbles pair = load_nibbles(d, elements + (p * section.groups + group) * kKvGroupNibbleBytes + i);
+        hn::StoreU(hn::Mul(pair.low, scale), d, out + i);
+        if (whole) hn::StoreU(hn::Mul(pair.high, scale), d, out + kKvGroupNibbleBytes + i);
       }
     }
   }
@@ -88,6 +142,9 @@ inline void convert_section(const KvSection& section, const std::byte* head, flo
     case KvDType::kQ8_0:
       return section.transposed ? convert_transposed_q8_0(section, head, target)
                                 : convert_natural_q8_0(section, head, target);
+    case KvDType::kQ4_0:
+      return section.transposed ? convert_transposed_q4_0(section, head, target)
+                                : convert_natural_q4_0(section, head, target);
   }
 }
 

@@ -111,6 +111,45 @@ class AttentionTest : public testing::TestWithParam<std::string> {
     expect_same_bits(whole, chunked, what + ": at once and in chunks");
   }
 
+  void check_alone_and_in_a_batch(KvDType dtype) {
+    Shape shape;
+    shape.key_dtype = shape.value_dtype = dtype;
+    const std::vector<int32_t> lengths = {1, 16, 300, 47, 0, 600, 5};
+    const std::vector<int32_t> queries = {1, 16, 20, 1, 0, 1, 2};
+    const std::vector<int32_t> all_blocks = shuffled_blocks(80, 2);
+    const KvLayerSpec layer = shape.layer();
+    auto storage = two_->allocate_kv({&layer, 1}, 80).value();
+    std::vector<Context> contexts;
+    size_t used = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      const size_t count = static_cast<size_t>((lengths[i] + 15) / 16);
+      contexts.emplace_back(shape, lengths[i], static_cast<uint32_t>(10 * i),
+                            std::vector<int32_t>(all_blocks.begin() + static_cast<std::ptrdiff_t>(used),
+                                                 all_blocks.begin() + static_cast<std::ptrdiff_t>(used + count)));
+      used += count;
+      contexts.back().write(*two_, *storage, 0, lengths[i]);
+    }
+    const int32_t total = std::accumulate(queries.begin(), queries.end(), 0);
+    Matrix query(total, 4 * 32), batch(total, 4 * 32);
+    std::vector<SequenceSpan> spans;
+    int32_t row = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      spans.push_back({row, queries[i], lengths[i] - queries[i], contexts[i].blocks});
+      two_->copy(contexts[i].query.mat().slice_rows(lengths[i] - queries[i], queries[i]),
+                 query.mat().slice_rows(row, queries[i]));
+      row += queries[i];
+    }
+    two_->attention(query, *storage, 0, spans, spec(shape), batch);
+    for (const SequenceSpan& span : spans) {
+      Matrix alone(span.query_count, 4 * 32);
+      SequenceSpan single = span;
+      single.query_begin = 0;
+      two_->attention(query.mat().slice_rows(span.query_begin, span.query_count), *storage, 0, {&single, 1},
+                      spec(shape), alone);
+      expect_same_bits(alone, batch.mat().slice_rows(span.query_begin, span.query_count), "alone and in a batch");
+    }
+  }
+
   const float sinks_[32] = {0.5f, -1.0f, 3.0f, 0.0f, 1.5f, -40.0f, 2.0f, 9.0f};
   std::unique_ptr<Device> reference_ = make_reference_device();
   std::unique_ptr<Device> one_ = cpu_device(GetParam(), 1);
@@ -134,8 +173,8 @@ TEST_P(AttentionTest, LongContextInSegments) {
 }
 
 TEST_P(AttentionTest, StorageTypes) {
-  for (KvDType key : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0}) {
-    for (KvDType value : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0}) {
+  for (KvDType key : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
+    for (KvDType value : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
       Shape shape;
       shape.key_dtype = key;
       shape.value_dtype = value;
@@ -151,7 +190,7 @@ TEST_P(AttentionTest, HeadsAndDims) {
   };
   for (const Case& c : {Case{1, 1, 8, 8}, Case{1, 1, 1, 1}, Case{9, 3, 64, 64}, Case{8, 1, 40, 24}, Case{14, 2, 64, 64},
                         Case{5, 5, 72, 72}, Case{26, 2, 17, 33}, Case{4, 2, 128, 96}, Case{2, 1, 256, 256}}) {
-    for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0}) {
+    for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
       Shape shape;
       shape.heads = c.heads;
       shape.kv_heads = c.kv_heads;
@@ -181,7 +220,7 @@ TEST_P(AttentionTest, WindowSoftcapSinks) {
 }
 
 TEST_P(AttentionTest, ValueInKey) {
-  for (KvDType dtype : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0}) {
+  for (KvDType dtype : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
     Shape shape;
     shape.heads = 6;
     shape.kv_heads = 1;
@@ -253,46 +292,41 @@ TEST_P(AttentionTest, LargeValuesSaturateInFloat16) {
 
 // A batch of sequences of many lengths gives each the bits it has alone.
 TEST_P(AttentionTest, AloneAndInABatch) {
+  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) check_alone_and_in_a_batch(dtype);
+}
+
+// How far fewer bits take the result from 16 bits, as root mean squares.
+TEST_P(AttentionTest, FewBitsStayNearSixteen) {
   Shape shape;
-  shape.key_dtype = shape.value_dtype = KvDType::kF16;
-  const std::vector<int32_t> lengths = {1, 16, 300, 47, 0, 600, 5};
-  const std::vector<int32_t> queries = {1, 16, 20, 1, 0, 1, 2};
-  const std::vector<int32_t> all_blocks = shuffled_blocks(80, 2);
-  const KvLayerSpec layer = shape.layer();
-  auto storage = two_->allocate_kv({&layer, 1}, 80).value();
-  std::vector<Context> contexts;
-  size_t used = 0;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    const size_t count = static_cast<size_t>((lengths[i] + 15) / 16);
-    contexts.emplace_back(shape, lengths[i], static_cast<uint32_t>(10 * i),
-                          std::vector<int32_t>(all_blocks.begin() + static_cast<std::ptrdiff_t>(used),
-                                               all_blocks.begin() + static_cast<std::ptrdiff_t>(used + count)));
-    used += count;
-    contexts.back().write(*two_, *storage, 0, lengths[i]);
-  }
-  const int32_t total = std::accumulate(queries.begin(), queries.end(), 0);
-  Matrix query(total, 4 * 32), batch(total, 4 * 32);
-  std::vector<SequenceSpan> spans;
-  int32_t row = 0;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    spans.push_back({row, queries[i], lengths[i] - queries[i], contexts[i].blocks});
-    two_->copy(contexts[i].query.mat().slice_rows(lengths[i] - queries[i], queries[i]),
-               query.mat().slice_rows(row, queries[i]));
-    row += queries[i];
-  }
-  two_->attention(query, *storage, 0, spans, spec(shape), batch);
-  for (const SequenceSpan& span : spans) {
-    Matrix alone(span.query_count, 4 * 32);
-    SequenceSpan single = span;
-    single.query_begin = 0;
-    two_->attention(query.mat().slice_rows(span.query_begin, span.query_count), *storage, 0, {&single, 1}, spec(shape),
-                    alone);
-    expect_same_bits(alone, batch.mat().slice_rows(span.query_begin, span.query_count), "alone and in a batch");
-  }
+  Context context(shape, 200, 17, shuffled_blocks(13, 2));
+  const auto with = [&](KvDType key, KvDType value) {
+    shape.key_dtype = key;
+    shape.value_dtype = value;
+    return run(*one_, shape, context, {200});
+  };
+  Matrix half = with(KvDType::kF16, KvDType::kF16);
+  const auto error = [&](KvDType key, KvDType value) {
+    Matrix other = with(key, value);
+    double off = 0, all = 0;
+    for (int64_t r = 0; r < half.rows(); ++r) {
+      for (int64_t c = 0; c < half.cols(); ++c) {
+        off += std::pow(double{other.at(r, c)} - half.at(r, c), 2);
+        all += std::pow(half.at(r, c), 2);
+      }
+    }
+    return std::sqrt(off / all);
+  };
+  // A step of d = max / 8 is off by d / sqrt(12), 6 % of a uniform element's root mean square; keys add their share.
+  const double eight = error(KvDType::kQ8_0, KvDType::kQ8_0), four = error(KvDType::kQ4_0, KvDType::kQ4_0);
+  EXPECT_LT(eight, 0.01);
+  EXPECT_LT(four, 0.15);
+  EXPECT_GT(four, 4 * eight) << "these are not four bits";
+  EXPECT_LT(error(KvDType::kQ8_0, KvDType::kQ4_0), four);
+  EXPECT_LT(error(KvDType::kQ4_0, KvDType::kQ8_0), four);
 }
 
 TEST_P(AttentionTest, CopiedBlockReadsTheSame) {
-  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0}) {
+  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
     Shape shape;
     shape.key_dtype = shape.value_dtype = dtype;
     Context context(shape, 30, 1, {0, 1, 2});

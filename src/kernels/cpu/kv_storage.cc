@@ -16,12 +16,15 @@ size_t round_up(size_t n, size_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-size_t element_bytes(KvDType dtype) {
-  switch (dtype) {
-    case KvDType::kF32: return 4;
+// Of a position's elements, without their scales.
+size_t vector_bytes(const KvSection& section) {
+  const auto elements = static_cast<size_t>(section.stride);
+  switch (section.dtype) {
+    case KvDType::kF32: return elements * 4;
     case KvDType::kF16:
-    case KvDType::kBF16: return 2;
-    case KvDType::kQ8_0: return 1;
+    case KvDType::kBF16: return elements * 2;
+    case KvDType::kQ8_0: return elements;
+    case KvDType::kQ4_0: return static_cast<size_t>(section.groups) * kKvGroupNibbleBytes;
   }
   return 0;
 }
@@ -32,9 +35,10 @@ size_t place(KvSection& section, KvDType dtype, int64_t dim, bool transposed, si
   section.transposed = transposed;
   section.dim = dim;
   section.stride = transposed ? dim : static_cast<int64_t>(round_up(static_cast<size_t>(dim), kKvBlockSize));
-  section.groups = dtype == KvDType::kQ8_0 ? (dim + kKvScaleGroup - 1) / kKvScaleGroup : 0;
+  const bool scaled = dtype == KvDType::kQ8_0 || dtype == KvDType::kQ4_0;
+  section.groups = scaled ? (dim + kKvScaleGroup - 1) / kKvScaleGroup : 0;
   section.offset = offset;
-  offset = round_up(offset + kKvBlockSize * static_cast<size_t>(section.stride) * element_bytes(dtype), kLine);
+  offset = round_up(offset + kKvBlockSize * vector_bytes(section), kLine);
   section.scales_offset = offset;
   return round_up(offset + kKvBlockSize * static_cast<size_t>(section.groups) * sizeof(uint16_t), kLine);
 }

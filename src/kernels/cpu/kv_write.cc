@@ -18,7 +18,7 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kPiece = 32;  // elements converted at a time; also what shares a Q8_0 scale
+constexpr int64_t kPiece = 32;  // elements converted at a time; also what shares a scale
 static_assert(kPiece == kKvScaleGroup);
 constexpr float kF16Max = 65504.0f;
 
@@ -77,6 +77,46 @@ uint16_t to_q8_0(const float* source, int8_t* target) {
   return scale;
 }
 
+// Returns the float16 bits of the scale. nibbles[i]: elements i and i + 16.
+uint16_t to_q4_0(const float* source, uint8_t* nibbles) {
+  const D d;
+  auto highs = hn::Zero(d), lows = hn::Zero(d);
+  for (int64_t i = 0; i < kPiece; i += kLanes) {
+    highs = hn::Max(highs, hn::LoadU(d, source + i));
+    lows = hn::Min(lows, hn::LoadU(d, source + i));
+  }
+  const float high = hn::GetLane(hn::MaxOfLanes(d, highs)), low = hn::GetLane(hn::MinOfLanes(d, lows));
+  const uint16_t scale = f32_to_f16(std::clamp((high > -low ? high : low) / -8.0f, -kF16Max, kF16Max));
+  const float exact_scale = f16_to_f32(scale);
+  const auto inverse = hn::Set(d, exact_scale != 0 ? 1.0f / exact_scale : 0.0f);
+  const hn::Rebind<int8_t, D> d8;
+  HWY_ALIGN int8_t codes[kPiece];
+  for (int64_t i = 0; i < kPiece; i += kLanes) {
+    const auto scaled = hn::Mul(hn::LoadU(d, source + i), inverse);
+    const auto clamped = hn::Min(hn::Set(d, 7.0f), hn::Max(hn::Set(d, -8.0f), scaled));
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(clamped)), d8, codes + i);
+  }
+  for (int64_t i = 0; i < kKvGroupNibbleBytes; ++i) {
+    const int low_code = codes[i] + 8, high_code = codes[i + kKvGroupNibbleBytes] + 8;
+    nibbles[i] = static_cast<uint8_t>((low_code & 15) | (high_code & 15) << 4);
+  }
+  return scale;
+}
+
+void place_nibbles(const uint8_t* nibbles, int64_t group, const KvSection& section, int64_t position, std::byte* head) {
+  auto* target = reinterpret_cast<uint8_t*>(head + section.offset);
+  for (int64_t i = 0; i < kKvGroupNibbleBytes; ++i) {
+    const int64_t at = section.transposed ? (group * kKvGroupNibbleBytes + i) * kKvBlockSize + position
+                                          : (position * section.groups + group) * kKvGroupNibbleBytes + i;
+    target[at] = nibbles[i];
+  }
+}
+
+void place_scale(uint16_t scale, int64_t group, const KvSection& section, int64_t position, std::byte* head) {
+  const int64_t at = section.transposed ? group * kKvBlockSize + position : position * section.groups + group;
+  reinterpret_cast<uint16_t*>(head + section.scales_offset)[at] = scale;
+}
+
 template <class T>
 HWY_INLINE void place(const T* piece, int64_t first, int64_t count, const KvSection& section, int64_t position,
                       std::byte* head) {
@@ -92,6 +132,7 @@ void write_vector(const float* source, const KvSection& section, int64_t positio
   HWY_ALIGN float values[kPiece];
   HWY_ALIGN uint16_t halves[kPiece];
   HWY_ALIGN int8_t bytes[kPiece];
+  uint8_t nibbles[kKvGroupNibbleBytes];
   for (int64_t first = 0; first < section.dim; first += kPiece) {
     const int64_t count = HWY_MIN(kPiece, section.dim - first);
     for (int64_t i = 0; i < kPiece; ++i) values[i] = i < count ? source[first + i] : 0.0f;
@@ -105,13 +146,14 @@ void write_vector(const float* source, const KvSection& section, int64_t positio
         to_bf16(values, halves);
         place(halves, first, count, section, position, head);
         break;
-      case KvDType::kQ8_0: {
-        const int64_t group = first / kKvScaleGroup;
-        const int64_t at = section.transposed ? group * kKvBlockSize + position : position * section.groups + group;
-        reinterpret_cast<uint16_t*>(head + section.scales_offset)[at] = to_q8_0(values, bytes);
+      case KvDType::kQ8_0:
+        place_scale(to_q8_0(values, bytes), first / kKvScaleGroup, section, position, head);
         place(bytes, first, count, section, position, head);
         break;
-      }
+      case KvDType::kQ4_0:
+        place_scale(to_q4_0(values, nibbles), first / kKvScaleGroup, section, position, head);
+        place_nibbles(nibbles, first / kKvScaleGroup, section, position, head);
+        break;
     }
   }
 }

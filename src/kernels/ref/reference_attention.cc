@@ -38,6 +38,21 @@ void round_q8_0(const float* source, float* target, int64_t count) {
   }
 }
 
+// As above with d = x / -8 for the x of largest magnitude (of two, the negative), so that x itself is exact; q in [-8,
+// 7].
+void round_q4_0(const float* source, float* target, int64_t count) {
+  float high = 0, low = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    high = std::max(high, source[i]);
+    low = std::min(low, source[i]);
+  }
+  const float d = round_f16((high > -low ? high : low) / -8.0f);
+  const float inverse = d != 0 ? 1.0f / d : 0.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    target[i] = std::clamp(std::nearbyint(source[i] * inverse), -8.0f, 7.0f) * d;
+  }
+}
+
 void store(const float* source, float* target, int64_t dim, KvDType dtype) {
   switch (dtype) {
     case KvDType::kF32: std::copy_n(source, dim, target); return;
@@ -47,6 +62,9 @@ void store(const float* source, float* target, int64_t dim, KvDType dtype) {
       return;
     case KvDType::kQ8_0:
       for (int64_t i = 0; i < dim; i += 32) round_q8_0(source + i, target + i, std::min<int64_t>(32, dim - i));
+      return;
+    case KvDType::kQ4_0:
+      for (int64_t i = 0; i < dim; i += 32) round_q4_0(source + i, target + i, std::min<int64_t>(32, dim - i));
       return;
   }
 }

@@ -125,6 +125,8 @@ TEST_F(ReferenceAttention, StorageRounds) {
   expect_row(stored(KvDType::kBF16), {1, 100}, 0);
   // The scale 100 / 127 rounded to 11 bits is 1613 / 2048.
   expect_row(stored(KvDType::kQ8_0), {1613.0f / 2048, 127 * 1613.0f / 2048}, 0);
+  // The scale -12.5 makes 100 exact; 1 is less than half a step.
+  expect_row(stored(KvDType::kQ4_0), {0, 100}, 0);
 }
 
 TEST(Reference, FullAttentionSeesBothWaysInsideItsSpan) {
