@@ -108,7 +108,8 @@ void add_perplexity(CLI::App& app, ExitCode& exit) {
   command->add_option("-c,--ctx", args->options.context, "tokens of a window; the second half of each is scored")
       ->capture_default_str();
   command->add_option("--chunks", args->options.chunks_max, "windows; 0: all of the text")->capture_default_str();
-  command->add_option("--kl-to", args->kl_to, "also print the divergence from this precision (exact or fast), its KV cache auto");
+  command->add_option("--kl-to", args->kl_to,
+                      "also print the divergence from this precision (exact or fast), its KV cache auto");
   command->callback([args, &exit] { finish(perplexity(*args), exit); });
 }
 
