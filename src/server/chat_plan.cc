@@ -52,10 +52,9 @@ ApiResult<std::vector<int32_t>> mark_ids(const ServedModel& model, const std::st
   return std::move(encoding->ids);
 }
 
-ApiResult<void> plan_thinking(const ServedModel& model, int32_t budget, ChatPlan& plan) {
-  constexpr const char* kParam = "thinking_token_budget";
+ApiResult<void> plan_thinking(const ServedModel& model, int32_t budget, const std::string& param, ChatPlan& plan) {
   if (plan.reasoning.close.empty()) {
-    return bad_field(kParam, "thinking_token_budget: the reasoning of this model cannot be limited");
+    return bad_field(param, param + ": the reasoning of this model cannot be limited");
   }
   auto start = mark_ids(model, plan.reasoning.open), end = mark_ids(model, plan.reasoning.close);
   if (!start) return std::unexpected(start.error());
@@ -68,6 +67,13 @@ ApiResult<void> plan_thinking(const ServedModel& model, int32_t budget, ChatPlan
 }
 
 }  // namespace
+
+void ChatPlanInput::set_tools(ToolList list) {
+  prompt.tools = std::move(list.shown);
+  tools = std::move(list.tools);
+  tool_choice = list.choice;
+  parallel_calls = list.parallel;
+}
 
 std::unique_ptr<tools::OutputParser> ChatPlan::make_parser() const {
   return tools::make_reasoning_parser(reasoning, open_in_prompt, tools::make_tool_parser(format, tool_names));
@@ -120,7 +126,8 @@ ApiResult<ChatPlan> plan_chat(const ServedModel& model, ChatPlanInput input) {
     plan.grammar->frame = tools::reasoning_frame(tokenizer, output, false, forced);
   }
   if (input.thinking_budget) {
-    if (const auto planned = plan_thinking(model, *input.thinking_budget, plan); !planned) {
+    const auto planned = plan_thinking(model, *input.thinking_budget, input.thinking_param, plan);
+    if (!planned) {
       return std::unexpected(planned.error());
     }
   }

@@ -11,6 +11,7 @@
 #include "quern/engine.h"
 #include "server/api_error.h"
 #include "server/model_table.h"
+#include "server/tool_list.h"
 #include "server/tools/tool_grammar.h"
 
 namespace quern {
@@ -23,6 +24,9 @@ struct ChatPlanInput {
   std::optional<GrammarSpec> grammar;             // what the content must be
   std::string grammar_param = "response_format";  // who asked for it
   std::optional<int32_t> thinking_budget;         // tokens
+  std::string thinking_param = "thinking_token_budget";
+
+  void set_tools(ToolList list);
 };
 
 struct ChatPlan {

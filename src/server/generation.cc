@@ -3,21 +3,11 @@
 #include <functional>
 
 #include "base/status.h"
+#include "server/compile.h"
 #include "server/keys.h"
 
 namespace quern {
-
-SamplingOptions default_sampling(const ServedModel& model) {
-  SamplingOptions options;
-  model.text->defaults().apply_to(options);
-  return options;
-}
-
-ApiResult<std::vector<int32_t>> encode_messages(const ServedModel& model, TemplateInput input) {
-  auto ids = model.text->encode_chat(std::move(input));
-  if (!ids) return std::unexpected(to_api_error(ids.error()));
-  return std::move(*ids);
-}
+namespace {
 
 ApiResult<EventStreams> submit(const Generation& generation) {
   auto stream = generation.model->engine->submit(generation.request);
@@ -31,6 +21,36 @@ ApiResult<EventStreams> submit(const Generation& generation) {
   EventStreams streams;
   streams.push_back(std::move(*stream));
   return streams;
+}
+
+}  // namespace
+
+SamplingOptions default_sampling(const ServedModel& model) {
+  SamplingOptions options;
+  model.text->defaults().apply_to(options);
+  return options;
+}
+
+ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input) {
+  generation.reader.parallel_calls = input.parallel_calls;
+  auto plan = plan_chat(*generation.model, std::move(input));
+  if (!plan) return std::unexpected(plan.error());
+  Request& request = generation.request;
+  request.prompt_ids = std::move(plan->prompt_ids);
+  request.thinking = plan->thinking;
+  if (plan->needs_special_tokens) request.skip_special_tokens = false;
+  generation.reader.short_call_ids = plan->short_call_ids;
+  generation.plan = std::move(*plan);
+  return {};
+}
+
+http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation) {
+  if (const auto& grammar = generation.plan.grammar) {
+    auto compiled = co_await compile_grammar(*generation.model->engine, *grammar, generation.plan.grammar_param);
+    if (!compiled) co_return std::unexpected(compiled.error());
+    generation.request.grammar = std::move(*compiled);
+  }
+  co_return submit(generation);
 }
 
 void set_origin(Request& request, const http::Request& from) {

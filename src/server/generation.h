@@ -1,12 +1,14 @@
 // What every dialect of text generation does the same way, once its wire format is read: a prompt for a model,
-// submitted to its engine. No wire format in here.
+// submitted to its engine, its answer read. No wire format in here.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "quern/engine.h"
+#include "server/answer_reader.h"
 #include "server/api_error.h"
+#include "server/chat_plan.h"
 #include "server/model_table.h"
 #include "server/pump.h"
 
@@ -16,15 +18,19 @@ namespace quern {
 struct Generation {
   const ServedModel* model = nullptr;
   Request request;  // prompt_ids included
+  ChatPlan plan;    // how the answer is read; as it is, all of it is text
+  AnswerReaderOptions reader;
+
+  AnswerReader make_reader() const { return {plan.make_parser(), reader}; }
 };
 
 SamplingOptions default_sampling(const ServedModel& model);  // what the model's makers say
 
-// Messages as templates take them, to ids.
-ApiResult<std::vector<int32_t>> encode_messages(const ServedModel& model, TemplateInput input);
+// Makes the prompt of a chat and plans how its answer is constrained and read. generation.model must be set.
+ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input);
 
-// A prompt that does not fit has code context_length_exceeded.
-ApiResult<EventStreams> submit(const Generation& generation);
+// Compiles the plan's grammar and submits the prompt. One that does not fit has code context_length_exceeded.
+http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation);
 
 // For whom the engine works: requests that come with one API key are one tenant, those without a key another, and
 // tenants take turns; a batch's go behind all of them.

@@ -1,10 +1,13 @@
 """/api/… as Ollama's clients expect it."""
+import json
 import sys
+import tempfile
 import unittest
 
-from quern_server import BERT, LLAMA, Server, chat
+from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, chat, thinker
 
 GREEDY = {"temperature": 0, "num_predict": 12}
+TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city", "parameters": WEATHER}}
 
 
 class OllamaTest(unittest.TestCase):
@@ -92,6 +95,8 @@ class OllamaTest(unittest.TestCase):
         for path, body, status in (("/api/chat", {"model": "gpt"}, 404), ("/api/chat", {}, 400), ("/api/chat", "[", 400),
                                    ("/api/chat", self.chat(messages=[{"role": "x"}]), 400),
                                    ("/api/chat", self.chat(images=["x"]), 400),
+                                   ("/api/chat", self.chat(think=True), 400),
+                                   ("/api/chat", self.chat(format="xml"), 400),
                                    ("/api/generate", {"model": "bert", "prompt": "x"}, 400),
                                    ("/api/embed", {"model": "llama", "input": "x"}, 400),
                                    ("/api/show", {"model": "no"}, 404),
@@ -101,6 +106,105 @@ class OllamaTest(unittest.TestCase):
             code, answer = self.server.post(path, body)
             self.assertEqual(code, status, (path, body, answer))
             self.assertIsInstance(answer["error"], str)
+
+
+class StructureToolsAndThinkingTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(models=(thinker(cls.folder.name), LLAMA))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        assert cls.server.stop() == 0
+
+    def both(self, path, **fields):
+        """What an answer says, whole and streamed, which must agree: text, thinking, calls, and how it ended."""
+        body = {"model": "thinker", "options": {"temperature": 0, "num_predict": 200}, **fields}
+        body.update({"messages": [{"role": "user", "content": "the tide"}]} if path == "/api/chat" else {"prompt": "the tide"})
+        body.update(fields)
+
+        def said(lines):
+            text, thinking, calls = "", "", []
+            for line in lines:
+                part = line.get("message", line)
+                text += part["content" if path == "/api/chat" else "response"]
+                thinking += part.get("thinking", "")
+                calls += part.get("tool_calls", [])
+            self.assertEqual([call["function"]["index"] for call in calls], list(range(len(calls))))
+            self.assertEqual(len({call["id"] for call in calls}), len(calls))
+            return text, thinking, [call["function"] for call in calls], lines[-1]["done_reason"]
+
+        whole = said([self.server.ok(path, {**body, "stream": False})])
+        self.assertEqual(said(self.server.lines(path, body)), whole)
+        return whole
+
+    def test_format(self):
+        schema = {"type": "object", "properties": {"tide": {"const": "ebb"}}, "required": ["tide"], "additionalProperties": False}
+        for path in ("/api/chat", "/api/generate"):
+            text, thinking, _, reason = self.both(path, format=schema, think=False)
+            self.assertEqual((json.loads(text), thinking, reason), ({"tide": "ebb"}, "", "stop"))
+            text, _, _, reason = self.both(path, format="json", think=False, options={"temperature": 0, "num_predict": 450})
+            self.assertTrue(text.startswith("{"))
+            if reason == "stop":
+                self.assertIsInstance(json.loads(text), dict)
+            self.assertEqual(self.both(path, format="", think=False), self.both(path, think=False))
+        raw = self.both("/api/generate", format={"const": "ebb"}, raw=True)
+        self.assertEqual(raw, ('"ebb"', "", [], "stop"))
+        for format in ("xml", 5, [], {"type": "string", "pattern": "(?=a)"}):
+            for path in ("/api/chat", "/api/generate"):
+                status, answer = self.server.post(path, {"model": "thinker", "prompt": "x", "format": format} if "gen" in path else
+                                                  {"model": "thinker", "messages": [{"role": "user", "content": "x"}], "format": format})
+                self.assertEqual(status, 400, answer)
+                self.assertTrue(answer["error"].startswith("format: "), answer)
+
+    def test_think(self):
+        # The reasoning has no limit here, so the answer's own ends it.
+        for path in ("/api/chat", "/api/generate"):
+            text, thinking, _, reason = self.both(path, think=True, options=GREEDY)
+            self.assertEqual((text, bool(thinking), reason), ("", True, "length"))
+            self.assertEqual(self.both(path, options=GREEDY), (text, thinking, [], reason))
+            self.assertEqual(self.both(path, think="high", options=GREEDY)[1], thinking)
+            text, thinking, _, _ = self.both(path, think=False, options=GREEDY)
+            self.assertEqual((bool(text), thinking), (True, ""))
+            body = {"model": "llama", "messages": [{"role": "user", "content": "x"}], "prompt": "x", "think": True}
+            body.pop("prompt" if path == "/api/chat" else "messages")
+            self.assertEqual(self.server.post(path, body), (400, {"error": '"llama" does not support thinking'}))
+            self.assertEqual(self.server.post(path, {**body, "model": "thinker", "think": "much"})[0], 400)
+        self.assertIn("thinking", self.server.ok("/api/show", {"model": "thinker"})["capabilities"])
+        self.assertNotIn("thinking", self.server.ok("/api/show", {"model": "llama"})["capabilities"])
+
+    def test_tool_calls(self):
+        # The wire has no way to force a call; a format that says the call in the model's own words does.
+        call = {"const": {"name": "get_weather", "arguments": PARIS}}
+        for model, format in (("llama", call),):
+            text, _, calls, reason = self.both("/api/chat", model=model, format=format, tools=[TOOL])
+            self.assertEqual((text, reason), ("", "stop"))
+            self.assertEqual(calls, [{"index": 0, "name": "get_weather", "arguments": PARIS}])
+            text, _, calls, _ = self.both("/api/chat", model=model, format=format)
+            self.assertEqual((json.loads(text), calls), (call["const"], []))
+
+    def test_calls_and_results_in_the_history(self):
+        def count(*more, **fields):
+            body = {"model": "thinker", "stream": False, "think": False, "options": GREEDY,
+                    "messages": [{"role": "user", "content": "weather?"}, *more], **fields}
+            return self.server.ok("/api/chat", body)["prompt_eval_count"]
+
+        call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "get_weather", "arguments": PARIS}}]}
+        result = {"role": "tool", "tool_name": "get_weather", "content": "21"}
+        user = {"role": "user", "content": "so?"}
+        self.assertGreater(count(call, result, user), count(user))
+        self.assertGreater(count({**call, "thinking": "hm"}, result, user), count(call, result, user))
+        self.assertGreater(count(tools=[TOOL]), count())
+        for broken in ([5], [{}], [{"function": {"name": 5}}], [{"function": {"name": "x", "arguments": [1]}}]):
+            status, answer = self.server.post("/api/chat", {"model": "llama", "messages": [{**call, "tool_calls": broken}, user]})
+            self.assertEqual(status, 400)
+            self.assertIn("messages[0].tool_calls[0]", answer["error"])
+        for tools in ([5], [{"type": "web"}], [{"type": "function"}], [TOOL, TOOL]):
+            status, answer = self.server.post("/api/chat", {"model": "llama", "messages": [user], "tools": tools})
+            self.assertEqual(status, 400)
+            self.assertIn("tools[", answer["error"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -112,3 +113,25 @@ class Server:
 def chat(**fields):
     return {"model": "llama", "messages": [{"role": "user", "content": "the tide"}], "temperature": 0, "max_tokens": 12,
             "ignore_eos": True, **fields}
+
+
+THINKING_TEMPLATE = (
+    "{%- for m in messages -%}{{ m.role }}:{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+    "{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }} "
+    "{{ c.function.arguments.items() | list | length }}</tool_call>{% endfor %}\n{%- endfor -%}"
+    "{{ tools | tojson if tools else '' }}{% if add_generation_prompt %}<think>"
+    "{% if enable_thinking == false %}</think>{% endif %}{% endif %}")
+
+
+def thinker(folder):
+    """The golden model in `folder`/thinker, with a template that thinks first and knows tools and Hermes' marks."""
+    model = pathlib.Path(folder) / "thinker"
+    shutil.copytree(LLAMA, model)
+    config = json.loads((model / "tokenizer_config.json").read_text())
+    config["chat_template"] = THINKING_TEMPLATE
+    (model / "tokenizer_config.json").write_text(json.dumps(config))
+    return model
+
+
+WEATHER = {"type": "object", "properties": {"city": {"const": "Paris"}, "days": {"const": 3}}, "required": ["city", "days"]}
+PARIS = {"city": "Paris", "days": 3}  # all that the schema allows

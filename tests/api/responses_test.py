@@ -5,7 +5,10 @@ import tempfile
 import time
 import unittest
 
-from quern_server import BERT, LLAMA, Server, chat
+from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, chat, thinker
+
+TOOLS = [{"type": "function", "name": "get_weather", "description": "Weather of a city", "parameters": WEATHER, "strict": True},
+         {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}}]
 
 
 def response(**fields):
@@ -104,6 +107,164 @@ class ResponsesTest(unittest.TestCase):
             status, answer = self.server.post("/v1/responses", response(**fields))
             self.assertEqual(status, 400, (fields, answer))
             self.assertTrue(answer["error"]["param"])
+
+
+class ToolsFormatsAndReasoningTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server("--store", ":memory:", models=(thinker(cls.folder.name),))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        assert cls.server.stop() == 0
+
+    def body(self, **fields):
+        return response(**{"model": "thinker", "max_output_tokens": 200, "reasoning": {"effort": "none"}, **fields})
+
+    def streamed(self, body):
+        """The response of a stream, once its events have been found to agree with it."""
+        events = [(name, json.loads(data)) for name, data in self.server.events("/v1/responses", {**body, "stream": True})]
+        self.assertEqual([data["sequence_number"] for _, data in events], list(range(len(events))))
+        self.assertEqual([name for name, _ in events[:2]], ["response.created", "response.in_progress"])
+        items, pieces, done = [], "", None
+        for name, data in events[2:-1]:
+            self.assertEqual(name, data["type"])
+            self.assertEqual(data["output_index"], len(items))
+            if name == "response.output_item.added":
+                item, pieces, done = data["item"], "", None
+                self.assertEqual(item["status"], "in_progress")
+                self.assertFalse(item.get("content") or item.get("arguments"))
+            elif name == "response.output_item.done":
+                self.assertEqual(done, pieces)
+                self.assertEqual(data["item"]["id"], item["id"])
+                items.append(data["item"])
+            else:
+                self.assertEqual(data["item_id"], item["id"])
+                kind = {"message": "output_text", "reasoning": "reasoning_text", "function_call": "function_call_arguments"}[item["type"]]
+                if name == f"response.{kind}.delta":
+                    pieces += data["delta"]
+                elif name == f"response.{kind}.done":
+                    done = data["text" if "text" in data else "arguments"]
+                else:
+                    self.assertIn(name, ("response.content_part.added", "response.content_part.done"))
+                    self.assertEqual(data["part"]["type"], kind)
+                    self.assertEqual(data["part"]["text"], pieces)
+        name, data = events[-1]
+        self.assertEqual(name, "response." + data["response"]["status"])
+        self.assertEqual(data["response"]["output"], items)
+        return data["response"]
+
+    def both(self, **fields):
+        """The answer, whole and streamed, which must agree but for ids."""
+        whole, streamed = self.server.ok("/v1/responses", self.body(**fields)), self.streamed(self.body(**fields))
+
+        def shown(answer):
+            items = [{k: v for k, v in item.items() if k not in ("id", "call_id")} for item in answer["output"]]
+            return items, answer["status"], answer["usage"]["output_tokens"], answer["usage"]["output_tokens_details"]
+
+        self.assertEqual(shown(whole), shown(streamed))
+        self.assertEqual(self.server.get("/v1/responses/" + streamed["id"])[1], streamed)
+        return whole
+
+    def test_formats(self):
+        format = {"type": "json_schema", "name": "tide", "strict": True, "schema": {"const": "ebb"}}
+        answer = self.both(text={"format": format})
+        self.assertEqual(answer["output"][0]["content"][0]["text"], '"ebb"')
+        self.assertEqual((answer["text"]["format"], answer["status"]), (format, "completed"))
+        answer = self.both(text={"format": {"type": "json_object"}})
+        self.assertTrue(answer["output"][0]["content"][0]["text"].startswith("{"))
+        self.assertEqual(self.both(text={"format": {"type": "text"}})["output"][0]["content"], self.both()["output"][0]["content"])
+
+    def test_calls(self):
+        values = {"get_weather": PARIS, "add": {"a": 1}}
+        # Left to itself the tiny model goes on calling to the end of its context.
+        answer = self.both(tools=TOOLS[1:], tool_choice="required", max_output_tokens=450)
+        self.assertEqual((answer["tools"], answer["tool_choice"]), (TOOLS[1:], "required"))
+        whole = [item for item in answer["output"] if item["status"] == "completed"]
+        self.assertGreater(len(whole), 1)
+        self.assertEqual(len({item["call_id"] for item in whole}), len(whole))
+        self.assertEqual(answer["output"][-1]["status"], answer["status"])
+        for item in whole:
+            self.assertEqual(set(item), {"type", "id", "call_id", "name", "arguments", "status"})
+            self.assertEqual((item["type"], json.loads(item["arguments"]), item["status"]), ("function_call", {"a": 1}, "completed"))
+        one = self.both(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+        self.assertEqual((len(one["output"]), one["status"]), (1, "completed"))
+        self.assertFalse(one["parallel_tool_calls"])
+        for name, value in values.items():
+            answer = self.both(tools=TOOLS, tool_choice={"type": "function", "name": name})
+            (item,) = answer["output"]
+            self.assertEqual((item["name"], json.loads(item["arguments"])), (name, value))
+        self.assertEqual(self.both(tools=TOOLS, max_output_tokens=8)["output"][0]["type"], "message")
+
+    def test_results_go_back(self):
+        first = self.server.ok("/v1/responses", self.body(tools=TOOLS, tool_choice={"type": "function", "name": "add"}))
+        (call,) = first["output"]
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
+        fields = {"tools": TOOLS, "max_output_tokens": 6}
+        kept = self.server.ok("/v1/responses", self.body(input=[result], previous_response_id=first["id"], **fields))
+        spelled = self.server.ok("/v1/responses", self.body(input=[{"role": "user", "content": "the tide"}, call, result], **fields))
+        parts = self.server.ok("/v1/responses", self.body(input=[{"role": "user", "content": "the tide"}, call, {
+            **result, "output": [{"type": "input_text", "text": "1"}]}], **fields))
+        chatted = self.server.ok("/v1/chat/completions", {
+            "model": "thinker", "temperature": 0, "max_tokens": 6, "enable_thinking": False,
+            "tools": [{"type": "function", "function": {k: v for k, v in tool.items() if k not in ("type", "strict")}} for tool in TOOLS],
+            "messages": [{"role": "user", "content": "the tide"},
+                         {"role": "assistant", "content": "", "tool_calls": [{"id": call["call_id"], "type": "function", "function": {
+                             "name": "add", "arguments": call["arguments"]}}]},
+                         {"role": "tool", "tool_call_id": call["call_id"], "content": "1"}]})
+        for answer in (kept, spelled, parts):
+            self.assertEqual(answer["output"][0]["content"][0]["text"], chatted["choices"][0]["message"]["content"])
+            self.assertEqual(answer["usage"]["input_tokens"], chatted["usage"]["prompt_tokens"])
+
+    def test_reasoning(self):
+        answer = self.both(reasoning={"effort": "high", "summary": "auto"}, max_output_tokens=10)
+        (item,) = answer["output"]
+        self.assertEqual((item["type"], item["summary"], item["status"]), ("reasoning", [], "incomplete"))
+        self.assertEqual([part["type"] for part in item["content"]], ["reasoning_text"])
+        self.assertTrue(item["content"][0]["text"])
+        self.assertEqual(answer["usage"]["output_tokens_details"]["reasoning_tokens"], 10)
+        chatted = self.server.ok("/v1/chat/completions", chat(model="thinker", max_tokens=10, reasoning_effort="high"))
+        self.assertEqual(item["content"][0]["text"], chatted["choices"][0]["message"]["reasoning_content"])
+        self.assertEqual(self.both()["usage"]["output_tokens_details"]["reasoning_tokens"], 0)
+        turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+        with_item = turns[:1] + [item] + turns[1:]
+        tokens = [self.server.ok("/v1/responses", self.body(input=i, max_output_tokens=1))["usage"]["input_tokens"]
+                  for i in (turns, with_item)]
+        self.assertGreater(tokens[1], tokens[0])
+
+    def test_background_calls(self):
+        body = self.body(tools=TOOLS, tool_choice={"type": "function", "name": "add"})
+        queued = self.server.ok("/v1/responses", {**body, "background": True})
+        deadline = time.monotonic() + 20
+        while queued["status"] in ("queued", "in_progress") and time.monotonic() < deadline:
+            time.sleep(0.05)
+            queued = self.server.get("/v1/responses/" + queued["id"])[1]
+        self.assertEqual([(item["type"], json.loads(item["arguments"])) for item in queued["output"]], [("function_call", {"a": 1})])
+
+    def test_refusals_name_the_field(self):
+        for fields, param in (({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+                              ({"tools": [{"type": "function"}]}, "tools[0].name"),
+                              ({"tools": [{"type": "function", "name": "x", "parameters": 5}]}, "tools[0].parameters"),
+                              ({"tools": TOOLS + TOOLS[:1]}, "tools[2].name"),
+                              ({"tool_choice": "required"}, "tool_choice"),
+                              ({"tools": TOOLS, "tool_choice": "sometimes"}, "tool_choice"),
+                              ({"tools": TOOLS, "tool_choice": {"type": "function", "name": "other"}}, "tool_choice"),
+                              ({"tools": TOOLS, "tool_choice": "required", "text": {"format": {"type": "json_object"}}}, "text.format"),
+                              ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
+                              ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+                              ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {
+                                  "type": "string", "pattern": "(?=a)"}}}}, "text.format"),
+                              ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+                              ({"reasoning": {"summary": "detailed"}}, "reasoning.summary"),
+                              ({"reasoning": {"depth": 1}}, "reasoning.depth"),
+                              ({"include": ["reasoning.encrypted_content"]}, "include"),
+                              ({"input": [{"type": "function_call", "call_id": "a", "name": "b", "arguments": "5"}]},
+                               "input[0].arguments")):
+            for stream in (False, True):
+                status, answer = self.server.post("/v1/responses", self.body(stream=stream, **fields))
+                self.assertEqual((status, answer["error"].get("param")), (400, param), answer)
 
 
 class BatchesTest(unittest.TestCase):

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import BERT, LLAMA, RERANKER, Server  # noqa: E402
+from quern_server import BERT, LLAMA, PARIS, RERANKER, WEATHER, Server, thinker  # noqa: E402
 
 KEY = "sesame"
 MESSAGES = [{"role": "user", "content": "the tide"}]
@@ -149,6 +149,98 @@ class OllamaTest(unittest.TestCase):
         with self.assertRaises(self.ollama.ResponseError) as caught:
             self.client.chat(model="no", messages=MESSAGES)
         self.assertEqual(caught.exception.status_code, 404)
+
+
+class ToolsAndThinkingTest(unittest.TestCase):
+    """Calls, structure and reasoning as the clients' own readers of streams see them."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server("--store", ":memory:", models=(thinker(cls.folder.name),))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        assert cls.server.stop() == 0
+
+    def test_anthropic(self):
+        import anthropic
+        client = anthropic.Anthropic(base_url=self.server.url, api_key=KEY, max_retries=0)
+        arguments = {"model": "thinker", "messages": MESSAGES, "max_tokens": 250, "extra_body": {"temperature": 0},
+                     "tools": [{"name": "get_weather", "input_schema": WEATHER}],
+                     "tool_choice": {"type": "tool", "name": "get_weather"},
+                     "thinking": {"type": "enabled", "budget_tokens": 12}}
+        whole = client.messages.create(**arguments)
+        with client.messages.stream(**arguments) as stream:
+            events = list(stream)
+            final = stream.get_final_message()
+        for answer in (whole, final):
+            thought, call = answer.content
+            self.assertEqual((thought.type, call.type, answer.stop_reason), ("thinking", "tool_use", "tool_use"))
+            self.assertEqual((call.name, call.input), ("get_weather", PARIS))
+            self.assertEqual((thought.thinking, thought.signature), (whole.content[0].thinking, whole.content[0].signature))
+        self.assertEqual("".join(e.thinking for e in events if e.type == "thinking"), whole.content[0].thinking)
+        self.assertEqual([e.snapshot for e in events if e.type == "input_json"][-1], PARIS)
+        history = [*MESSAGES, {"role": "assistant", "content": final.content},
+                   {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "21"}]}]
+        after = client.messages.create(model="thinker", messages=history, tools=arguments["tools"], max_tokens=4)
+        self.assertEqual(after.content[0].type, "text")
+
+    def test_ollama(self):
+        import json
+        import ollama
+        client = ollama.Client(host=self.server.url)
+        call = {"const": {"name": "get_weather", "arguments": PARIS}}
+        tool = {"type": "function", "function": {"name": "get_weather", "parameters": WEATHER}}
+        arguments = {"model": "thinker", "messages": MESSAGES, "options": {"temperature": 0, "num_predict": 200}}
+        whole = client.chat(**arguments, think=False, format=call)
+        self.assertEqual(json.loads(whole.message.content), call["const"])
+        parts = list(client.chat(**arguments, think=False, format=call, stream=True))
+        self.assertEqual("".join(part.message.content for part in parts), whole.message.content)
+        arguments["options"]["num_predict"] = 8
+        thought = client.chat(**arguments, think=True).message
+        self.assertTrue(thought.thinking)
+        parts = list(client.chat(**arguments, think=True, stream=True))
+        self.assertEqual("".join(part.message.thinking or "" for part in parts), thought.thinking)
+        generated = client.generate(model="thinker", prompt="x", think=True, options=arguments["options"])
+        self.assertTrue(generated.thinking)
+        plain = Server("--store", ":memory:")
+        self.addCleanup(plain.stop)
+        client = ollama.Client(host=plain.url)
+        arguments = {"model": "llama", "messages": MESSAGES, "tools": [tool], "format": call, "options": {"temperature": 0}}
+        for answer in (client.chat(**arguments), *client.chat(**arguments, stream=True)):
+            for told in answer.message.tool_calls or []:
+                self.assertEqual((told.function.name, told.function.arguments), ("get_weather", PARIS))
+        answers = [client.chat(**arguments), *client.chat(**arguments, stream=True)]
+        self.assertEqual(sum(len(answer.message.tool_calls or []) for answer in answers), 2)
+
+    def test_openai_responses(self):
+        import json
+        import openai
+        client = openai.OpenAI(base_url=self.server.url + "/v1", api_key=KEY, max_retries=0)
+        arguments = {"model": "thinker", "input": "the tide", "temperature": 0, "max_output_tokens": 200,
+                     "tools": [{"type": "function", "name": "get_weather", "parameters": WEATHER, "strict": False}],
+                     "tool_choice": {"type": "function", "name": "get_weather"}, "reasoning": {"effort": "none"}}
+        whole = client.responses.create(**arguments)
+        with client.responses.stream(**arguments) as stream:
+            events = list(stream)
+            final = stream.get_final_response()
+        for answer in (whole, final):
+            (call,) = answer.output
+            self.assertEqual((call.type, call.name, json.loads(call.arguments)), ("function_call", "get_weather", PARIS))
+        deltas = "".join(e.delta for e in events if e.type == "response.function_call_arguments.delta")
+        self.assertEqual((deltas, whole.output[0].arguments), (call.arguments, call.arguments))
+        after = client.responses.create(model="thinker", previous_response_id=final.id, tools=arguments["tools"],
+                                        input=[{"type": "function_call_output", "call_id": call.call_id, "output": "21"}],
+                                        max_output_tokens=4, reasoning={"effort": "none"})
+        self.assertEqual(after.output[0].type, "message")
+        with client.responses.stream(model="thinker", input="the tide", temperature=0, max_output_tokens=8) as stream:
+            thought = "".join(e.delta for e in stream if e.type == "response.reasoning_text.delta")
+        self.assertTrue(thought)
+        format = {"type": "json_schema", "name": "tide", "schema": {"const": "ebb"}, "strict": True}
+        said = client.responses.create(model="thinker", input="x", text={"format": format}, reasoning={"effort": "none"})
+        self.assertEqual(said.output_text, '"ebb"')
 
 
 class LangChainTest(unittest.TestCase):

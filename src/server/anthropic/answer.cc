@@ -1,5 +1,9 @@
 #include "server/anthropic/answer.h"
 
+#include <openssl/sha.h>
+
+#include <array>
+
 #include "base/status.h"
 
 namespace quern::anthropic {
@@ -28,9 +32,12 @@ std::string event(const char* type, Json fields) {
   return fmt::format("event: {}\ndata: {}\n\n", type, dump_json(data));
 }
 
-Json stop_fields(const FinishEvent& finish) {
+Json stop_fields(const AnswerReader& answer, const FinishEvent& finish) {
   const bool by_string = finish.reason == FinishReason::kStop && !finish.stop_text.empty();
-  const char* reason = finish.reason == FinishReason::kLength ? "max_tokens" : by_string ? "stop_sequence" : "end_turn";
+  const char* reason = finish.reason == FinishReason::kLength ? "max_tokens"
+                       : by_string                            ? "stop_sequence"
+                       : answer.has_calls()                   ? "tool_use"
+                                                              : "end_turn";
   return {{"stop_reason", reason}, {"stop_sequence", by_string ? Json(finish.stop_text) : Json(nullptr)}};
 }
 
@@ -53,37 +60,99 @@ Json message_json(const MessageHead& head, Json content, Json usage) {
           {"usage", std::move(usage)}};
 }
 
+// Clients keep a signature with its thinking and send both back; here it says which text it belongs to.
+std::string signature(const std::string& thinking) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  SHA256(reinterpret_cast<const unsigned char*>(thinking.data()), thinking.size(), digest.data());
+  std::string hex;
+  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+// Arguments that a limit cut are no object: such a call has none.
+Json input_of(const AnswerPart& call) {
+  auto input = parse_json(call.text, "input");
+  return input && input->is_object() ? std::move(*input) : Json::object();
+}
+
+Json block_json(const AnswerPart& part) {
+  switch (part.kind) {
+    case AnswerPart::Kind::kReasoning:
+      return {{"type", "thinking"}, {"thinking", part.text}, {"signature", signature(part.text)}};
+    case AnswerPart::Kind::kCall:
+      return {{"type", "tool_use"}, {"id", part.call_id}, {"name", part.name}, {"input", input_of(part)}};
+    case AnswerPart::Kind::kText: break;
+  }
+  return {{"type", "text"}, {"text", part.text}};
+}
+
+std::string begin_block(size_t index, const AnswerPart& part) {
+  Json block = block_json({.kind = part.kind, .text = "", .call_id = part.call_id, .name = part.name});
+  if (part.kind == AnswerPart::Kind::kReasoning) block["signature"] = "";
+  return event("content_block_start", {{"index", index}, {"content_block", std::move(block)}});
+}
+
+std::string block_delta(size_t index, const char* type, const char* field, const std::string& text) {
+  return event("content_block_delta", {{"index", index}, {"delta", {{"type", type}, {field, text}}}});
+}
+
+std::string part_delta(size_t index, AnswerPart::Kind kind, const std::string& text) {
+  switch (kind) {
+    case AnswerPart::Kind::kReasoning: return block_delta(index, "thinking_delta", "thinking", text);
+    case AnswerPart::Kind::kCall: return block_delta(index, "input_json_delta", "partial_json", text);
+    case AnswerPart::Kind::kText: break;
+  }
+  return block_delta(index, "text_delta", "text", text);
+}
+
+std::string end_block(size_t index, const AnswerPart& part) {
+  std::string events;
+  if (part.kind == AnswerPart::Kind::kReasoning) {
+    events = block_delta(index, "signature_delta", "signature", signature(part.text));
+  }
+  return events + event("content_block_stop", {{"index", index}});
+}
+
 }  // namespace
 
 std::string error_body(const ApiError& error) {
   return dump_json(error_json(error));
 }
 
-Json message_body(const MessageHead& head, const std::string& text, const FinishEvent& finish) {
+Json message_body(const MessageHead& head, const AnswerReader& answer, const FinishEvent& finish) {
   Json content = Json::array();
-  content.push_back({{"type", "text"}, {"text", text}});
+  for (const AnswerPart& part : answer.parts()) content.push_back(block_json(part));
+  if (content.empty()) content.push_back(block_json({}));
   Json body = message_json(head, std::move(content),
                            usage_json(finish.prompt_tokens, finish.cached_tokens, finish.output_tokens));
-  body.update(stop_fields(finish));
+  body.update(stop_fields(answer, finish));
   return body;
 }
 
 std::string start_events(const MessageHead& head, int32_t prompt_tokens) {
   return event("message_start", {{"message", message_json(head, Json::array(), usage_json(prompt_tokens, 0, 0))}}) +
-         event("content_block_start", {{"index", 0}, {"content_block", {{"type", "text"}, {"text", ""}}}}) +
          event("ping", Json::object());
 }
 
-std::string text_event(const std::string& text) {
-  return event("content_block_delta", {{"index", 0}, {"delta", {{"type", "text_delta"}, {"text", text}}}});
+std::string delta_events(const AnswerReader& answer, const std::vector<PartDelta>& deltas) {
+  std::string events;
+  for (const PartDelta& delta : deltas) {
+    const AnswerPart& part = answer.parts()[delta.part];
+    if (delta.begins && delta.part > 0) events += end_block(delta.part - 1, answer.parts()[delta.part - 1]);
+    if (delta.begins) events += begin_block(delta.part, part);
+    if (!delta.text.empty()) events += part_delta(delta.part, part.kind, delta.text);
+  }
+  return events;
 }
 
-std::string end_events(const FinishEvent& finish) {
-  return event("content_block_stop", {{"index", 0}}) +
-         event("message_delta",
-               {{"delta", stop_fields(finish)},
-                {"usage", usage_json(finish.prompt_tokens, finish.cached_tokens, finish.output_tokens)}}) +
-         event("message_stop", Json::object());
+std::string end_events(const AnswerReader& answer, const FinishEvent& finish) {
+  const auto& parts = answer.parts();
+  std::string events =
+      parts.empty() ? begin_block(0, {}) + end_block(0, {}) : end_block(parts.size() - 1, parts.back());
+  events +=
+      event("message_delta", {{"delta", stop_fields(answer, finish)},
+                              {"usage", usage_json(finish.prompt_tokens, finish.cached_tokens, finish.output_tokens)}});
+  return events + event("message_stop", Json::object());
 }
 
 std::string error_event(const ApiError& error) {

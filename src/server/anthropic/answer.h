@@ -1,11 +1,14 @@
 // Anthropic's answers: the whole message, and the events of a stream in the order its SDKs expect:
-// message_start, content_block_start, ping, content_block_delta …, content_block_stop, message_delta, message_stop.
+// message_start, ping, for each block (content_block_start, content_block_delta …, content_block_stop), message_delta,
+// message_stop. Blocks are of type thinking, text and tool_use; an answer without any has an empty text.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "quern/engine.h"
+#include "server/answer_reader.h"
 #include "server/api_error.h"
 
 namespace quern::anthropic {
@@ -17,12 +20,12 @@ struct MessageHead {
   std::string model;
 };
 
-Json message_body(const MessageHead& head, const std::string& text, const FinishEvent& finish);
+Json message_body(const MessageHead& head, const AnswerReader& answer, const FinishEvent& finish);
 
 // Server-sent events, ready to write.
 std::string start_events(const MessageHead& head, int32_t prompt_tokens);
-std::string text_event(const std::string& text);
-std::string end_events(const FinishEvent& finish);
+std::string delta_events(const AnswerReader& answer, const std::vector<PartDelta>& deltas);
+std::string end_events(const AnswerReader& answer, const FinishEvent& finish);
 std::string error_event(const ApiError& error);
 
 }  // namespace quern::anthropic

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/status.h"
+#include "server/anthropic/turns.h"
 #include "server/fields.h"
 
 namespace quern::anthropic {
@@ -10,144 +11,10 @@ namespace {
 
 constexpr size_t kStopsMax = 64;
 constexpr size_t kStopBytesMax = 4096;
-constexpr size_t kMessagesMax = 100'000;
 
-std::string type_of(const Json& block) {
-  const auto type = block.is_object() ? block.find("type") : block.end();
-  return type != block.end() && type->is_string() ? type->get<std::string>() : "";
-}
-
-ApiResult<std::string> string_of(const Json& block, const char* name, const std::string& where) {
-  const auto value = block.find(name);
-  if (value == block.end() || !value->is_string()) {
-    return bad_field(where, fmt::format("{}.{}: must be a string", where, name));
-  }
-  return value->get<std::string>();
-}
-
-// A string, or text blocks joined by newlines; other blocks are refused by type.
-ApiResult<std::string> text_of(const Json& content, const std::string& where) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) return bad_field(where, where + ": must be a string or a list of blocks");
-  std::string text;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const std::string place = fmt::format("{}.{}", where, i);
-    if (type_of(content[i]) != "text") {
-      return bad_field(place,
-                       fmt::format("{}: blocks of type \"{}\" are not supported here", place, type_of(content[i])));
-    }
-    auto part = string_of(content[i], "text", place);
-    if (!part) return part;
-    if (i > 0) text += '\n';
-    text += *part;
-  }
-  return text;
-}
-
-// What a turn's blocks come to, in the terms of templates.
-struct Turn {
-  std::string text;
-  bool any_text = false;
-  Json tool_calls = Json::array();    // assistant
-  Json tool_results = Json::array();  // user: messages of role tool
-
-  void add_text(const std::string& part) {
-    if (any_text) text += '\n';
-    text += part;
-    any_text = true;
-  }
-};
-
-std::optional<ApiError> add_block(const Json& block, const std::string& role, const std::string& where, Turn& turn) {
-  const std::string type = type_of(block);
-  if (type == "text") {
-    const auto text = string_of(block, "text", where);
-    if (!text) return text.error();
-    turn.add_text(*text);
-    return std::nullopt;
-  }
-  if (type == "tool_use" && role == "assistant") {
-    const auto id = string_of(block, "id", where);
-    if (!id) return id.error();
-    const auto name = string_of(block, "name", where);
-    if (!name) return name.error();
-    const Json input = block.value("input", Json::object());
-    if (!input.is_object()) return ApiError{.message = where + ".input: must be an object", .param = where};
-    turn.tool_calls.push_back(
-        {{"id", *id}, {"type", "function"}, {"function", {{"name", *name}, {"arguments", input}}}});
-    return std::nullopt;
-  }
-  if (type == "tool_result" && role == "user") {
-    const auto id = string_of(block, "tool_use_id", where);
-    if (!id) return id.error();
-    const auto text = text_of(block.value("content", Json("")), where + ".content");
-    if (!text) return text.error();
-    turn.tool_results.push_back({{"role", "tool"}, {"tool_call_id", *id}, {"content", *text}});
-    return std::nullopt;
-  }
-  if ((type == "thinking" || type == "redacted_thinking") && role == "assistant") return std::nullopt;  // not replayed
-  return ApiError{
-      .message = fmt::format("{}: blocks of type \"{}\" are not supported in a turn of {}", where, type, role),
-      .param = where};
-}
-
-ApiResult<Turn> read_turn(const Json& content, const std::string& role, const std::string& where) {
-  Turn turn;
-  if (content.is_string()) {
-    turn.add_text(content.get<std::string>());
-    return turn;
-  }
-  if (!content.is_array()) return bad_field(where, where + ": must be a string or a list of blocks");
-  for (size_t i = 0; i < content.size(); ++i) {
-    if (auto error = add_block(content[i], role, fmt::format("{}.{}", where, i), turn)) return std::unexpected(*error);
-  }
-  return turn;
-}
-
-// Turns of one role that follow each other are one turn; results of tools stand before the user's text.
-void append_turn(Json& messages, const std::string& role, Turn turn) {
-  for (Json& result : turn.tool_results) messages.push_back(std::move(result));
-  if (!turn.any_text && turn.tool_calls.empty()) return;
-  const bool joins = !messages.empty() && messages.back()["role"] == role && turn.tool_calls.empty() &&
-                     !messages.back().contains("tool_calls");
-  if (joins) {
-    messages.back()["content"] = messages.back()["content"].get<std::string>() + "\n" + turn.text;
-    return;
-  }
-  Json message = {{"role", role}, {"content", std::move(turn.text)}};
-  if (!turn.tool_calls.empty()) message["tool_calls"] = std::move(turn.tool_calls);
-  messages.push_back(std::move(message));
-}
-
-ApiResult<Json> read_messages(const Json& list, const Json* system) {
-  Json messages = Json::array();
-  if (system != nullptr) {
-    auto text = text_of(*system, "system");
-    if (!text) return std::unexpected(text.error());
-    if (!text->empty()) messages.push_back({{"role", "system"}, {"content", std::move(*text)}});
-  }
-  if (list.empty()) return bad_field("messages", "messages: at least one message is required");
-  if (list.size() > kMessagesMax) return bad_field("messages", "messages: too many");
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string where = fmt::format("messages.{}", i);
-    const Json& message = list[i];
-    if (!message.is_object()) return bad_field(where, where + ": must be an object");
-    const auto role = string_of(message, "role", where);
-    if (!role) return std::unexpected(role.error());
-    if (*role != "user" && *role != "assistant") {
-      return bad_field(where + ".role", fmt::format("{}.role: must be user or assistant", where));
-    }
-    auto turn = read_turn(message.value("content", Json()), *role, where + ".content");
-    if (!turn) return std::unexpected(turn.error());
-    append_turn(messages, *role, std::move(*turn));
-  }
-  if (messages.empty()) return bad_field("messages", "messages: have no content");
-  return messages;
-}
-
-// {name, description, input_schema} to the function objects that templates know.
-ApiResult<Json> read_tools(const Json& list) {
-  Json tools = Json::array();
+// {name, description, input_schema}; tools that Anthropic's own servers run are refused by type.
+ApiResult<void> read_tools(const Json& list, ToolList& result) {
+  if (list.size() > kToolsMax) return bad_field("tools", fmt::format("tools: more than {}", kToolsMax));
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string where = fmt::format("tools.{}", i);
     if (!list[i].is_object()) return bad_field(where, where + ": must be an object");
@@ -155,19 +22,30 @@ ApiResult<Json> read_tools(const Json& list) {
     if (!type.empty() && type != "custom") {
       return bad_field(where, fmt::format("{}.type: tools of type \"{}\" do not run here", where, type));
     }
-    const auto name = string_of(list[i], "name", where);
-    if (!name) return std::unexpected(name.error());
-    const auto schema = list[i].find("input_schema");
-    if (schema == list[i].end() || !schema->is_object()) {
+    if (!list[i].contains("input_schema") || !list[i]["input_schema"].is_object()) {
       return bad_field(where, where + ".input_schema: must be an object");
     }
-    Json function = {{"name", *name}, {"parameters", *schema}};
-    if (const auto text = list[i].find("description"); text != list[i].end() && text->is_string()) {
-      function["description"] = *text;
-    }
-    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+    if (const auto added = add_function(result, list[i], where, "input_schema"); !added) return added;
+    result.shown.push_back(shown_function(list[i], "input_schema"));
   }
-  return tools;
+  return {};
+}
+
+ApiResult<void> read_tool_choice(const Json& choice, ToolList& tools) {
+  const std::string type = type_of(choice);
+  const Json once = choice.value("disable_parallel_tool_use", Json(false));
+  if (!once.is_boolean()) {
+    return bad_field("tool_choice", "tool_choice.disable_parallel_tool_use: must be true or false");
+  }
+  tools.parallel = !once.get<bool>();
+  if (type == "none") {
+    hide_tools(tools);
+    return {};
+  }
+  if (type == "auto") return {};
+  if (type == "any") return require_call(tools, "tool_choice");
+  if (type == "tool") return require_named(tools, choice.value("name", Json()), "tool_choice.name");
+  return bad_field("tool_choice", "tool_choice.type: must be auto, any, tool or none");
 }
 
 void read_sampling(Fields& fields, Request& request) {
@@ -189,16 +67,53 @@ void read_sampling(Fields& fields, Request& request) {
   }
 }
 
-// thinking and tool_choice can be honoured when they ask for nothing special.
-void read_choices(Fields& fields, MessagesRequest& result) {
-  if (const Json* thinking = fields.object("thinking"); thinking != nullptr && type_of(*thinking) != "disabled") {
-    fields.fault("thinking", "thinking: only {\"type\": \"disabled\"} is supported");
+// Without `thinking` or with {"type":"disabled"} the template is told not to think, and thoughts are not shown.
+void read_thinking(Fields& fields, Purpose purpose, MessagesRequest& result) {
+  const Json* thinking = fields.object("thinking");
+  const std::string type = thinking != nullptr ? type_of(*thinking) : "disabled";
+  if (type != "enabled" && type != "adaptive" && type != "disabled") {
+    return fields.fault("thinking", "thinking.type: must be enabled, adaptive or disabled");
   }
-  if (const Json* choice = fields.object("tool_choice")) {
-    const std::string type = type_of(*choice);
-    if (type == "none") result.tools = nullptr;
-    if (type != "none" && type != "auto") fields.fault("tool_choice", "tool_choice: only auto and none are supported");
+  if (type != "adaptive") result.template_kwargs["enable_thinking"] = type == "enabled";
+  result.show_thinking = type != "disabled";
+  if (thinking == nullptr) return;
+  Fields inner(*thinking);
+  inner.accept({"type"});
+  const auto budget = inner.integer("budget_tokens", 1, std::numeric_limits<int32_t>::max());
+  if (const auto display = inner.string("display").value_or("summarized"); display != "summarized") {
+    inner.fault("display", "display: only summarized is supported, and the thinking is shown as it is");
   }
+  inner.refuse_unknown();
+  if (type == "enabled") {
+    if (!budget) inner.fault("budget_tokens", "budget_tokens: Field required");
+    if (budget && purpose == Purpose::kAnswer && *budget >= result.request.max_tokens) {
+      inner.fault("budget_tokens", "budget_tokens: must be less than max_tokens");
+    }
+    if (budget) result.thinking_budget = static_cast<int32_t>(*budget);
+  }
+  if (inner.ok()) return;
+  const ApiError error = inner.take_error();
+  fields.fault("thinking." + error.param, "thinking." + error.message);
+}
+
+// {"format":{"type":"json_schema","schema":…},"effort":…}
+void read_output_config(Fields& fields, MessagesRequest& result) {
+  const Json* config = fields.object("output_config");
+  if (config == nullptr) return;
+  Fields inner(*config);
+  if (const auto effort = inner.string("effort")) result.template_kwargs["reasoning_effort"] = *effort;
+  if (const Json* format = inner.object("format")) {
+    const auto schema = format->find("schema");
+    if (type_of(*format) != "json_schema" || schema == format->end() || !schema->is_object()) {
+      inner.fault("format", R"(format: must be {"type":"json_schema","schema":{…}})");
+    } else {
+      result.grammar = GrammarSpec{.kind = GrammarKind::kJsonSchema, .text = dump_json(*schema), .frame = {}};
+    }
+  }
+  inner.refuse_unknown();
+  if (inner.ok()) return;
+  const ApiError error = inner.take_error();
+  fields.fault("output_config." + error.param, "output_config." + error.message);
 }
 
 }  // namespace
@@ -218,13 +133,14 @@ ApiResult<MessagesRequest> parse_messages_request(const Json& body, const Sampli
   result.request.max_tokens = static_cast<int32_t>(std::min(max_tokens.value_or(0), kTokensMax));
   result.stream = fields.boolean("stream").value_or(false);
   read_sampling(fields, result.request);
+  read_thinking(fields, purpose, result);
+  read_output_config(fields, result);
   const Json* tools = fields.array("tools");
-  if (fields.ok() && tools != nullptr && !tools->empty()) {
-    auto read = read_tools(*tools);
-    if (!read) return std::unexpected(read.error());
-    result.tools = std::move(*read);
-  }
-  read_choices(fields, result);
+  const Json* choice = fields.object("tool_choice");
+  ApiResult<void> tools_read;
+  if (tools != nullptr) tools_read = read_tools(*tools, result.tools);
+  if (tools_read && choice != nullptr) tools_read = read_tool_choice(*choice, result.tools);
+  if (!tools_read) fields.fault(tools_read.error().param, tools_read.error().message);
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   auto read = read_messages(*messages, system);

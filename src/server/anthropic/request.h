@@ -3,15 +3,21 @@
 
 #include "base/json.h"
 #include "quern/engine.h"
+#include "quern/grammar.h"
 #include "server/api_error.h"
+#include "server/tool_list.h"
 
 namespace quern::anthropic {
 
 struct MessagesRequest {
   std::string model;
-  Request request;                      // all but prompt_ids
-  Json messages;                        // as templates want them: a system turn first, text contents
-  Json tools;                           // as templates want them, or null
+  Request request;  // all but prompt_ids
+  Json messages;    // as templates want them: a system turn first, text contents
+  ToolList tools;
+  std::optional<GrammarSpec> grammar;  // output_config.format
+  bool show_thinking = false;
+  std::optional<int32_t> thinking_budget;  // tokens
+  Json template_kwargs = Json::object();
   bool continue_final_message = false;  // the last turn is the assistant's: the answer goes on from it
   bool stream = false;
 };

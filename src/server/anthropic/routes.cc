@@ -17,33 +17,44 @@ struct Job {
   bool stream = false;
 };
 
+ChatPlanInput chat_input(MessagesRequest parsed) {
+  ChatPlanInput input;
+  input.prompt.messages = std::move(parsed.messages);
+  input.prompt.kwargs = std::move(parsed.template_kwargs);
+  input.prompt.continue_final_message = parsed.continue_final_message;
+  input.prompt.add_generation_prompt = !parsed.continue_final_message;
+  input.set_tools(std::move(parsed.tools));
+  input.grammar = std::move(parsed.grammar);
+  input.grammar_param = "output_config.format";
+  input.thinking_budget = parsed.thinking_budget;
+  input.thinking_param = "thinking.budget_tokens";
+  return input;
+}
+
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request, Purpose purpose) {
   const auto read = read_generator_body(models, request);
   if (!read) return std::unexpected(read.error());
   const auto& [body, model, adapter] = *read;
   auto parsed = parse_messages_request(body, default_sampling(*model), purpose);
   if (!parsed) return std::unexpected(parsed.error());
-  TemplateInput input;
-  input.messages = std::move(parsed->messages);
-  input.tools = std::move(parsed->tools);
-  input.continue_final_message = parsed->continue_final_message;
-  input.add_generation_prompt = !parsed->continue_final_message;
-  auto ids = encode_messages(*model, std::move(input));
-  if (!ids) return std::unexpected(ids.error());
   Job job{.generation = {.model = model, .request = std::move(parsed->request)}, .stream = parsed->stream};
-  job.generation.request.prompt_ids = std::move(*ids);
   job.generation.request.adapter = adapter;
   set_origin(job.generation.request, request);
+  job.generation.reader.include_reasoning = parsed->show_thinking;
+  job.generation.reader.call_id_prefix = "toolu_";
+  if (const auto planned = plan_answer(job.generation, chat_input(std::move(*parsed))); !planned) {
+    return std::unexpected(planned.error());
+  }
   return job;
 }
 
-awaitable<void> answer_whole(const MessageHead& head, EventStreams& streams, http::Reply& reply) {
-  std::string text;
+awaitable<void> answer_whole(const MessageHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
+  AnswerReader answer = job.generation.make_reader();
   std::optional<FinishEvent> end;
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
-    if (event.token) text += event.token->text;
+    if (event.token) answer.push(event.token->text);
     if (event.finish) {
-      text += event.finish->text;
+      answer.push(event.finish->text);
       end = *event.finish;
     }
     co_return true;
@@ -51,22 +62,26 @@ awaitable<void> answer_whole(const MessageHead& head, EventStreams& streams, htt
   co_await pump(reply, streams, sink);
   if (!end) co_return;  // the client is gone
   if (end->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*end), error_body);
-  co_await send_json(reply, message_body(head, text, *end));
+  answer.finish();
+  co_await send_json(reply, message_body(head, answer, *end));
 }
 
-awaitable<void> answer_stream(const MessageHead& head, int32_t prompt_tokens, EventStreams& streams,
-                              http::Reply& reply) {
+awaitable<void> answer_stream(const MessageHead& head, const Job& job, EventStreams& streams, http::Reply& reply) {
+  AnswerReader answer = job.generation.make_reader();
   co_await reply.start_stream(200, "text/event-stream; charset=utf-8", {});
-  co_await reply.write(start_events(head, prompt_tokens));
+  co_await reply.write(start_events(head, static_cast<int32_t>(job.generation.request.prompt_ids.size())));
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
     std::string bytes;
-    if (event.token && !event.token->text.empty()) bytes += text_event(event.token->text);
+    if (event.token) bytes += delta_events(answer, answer.push(event.token->text));
     if (event.finish && event.finish->reason == FinishReason::kError) {
       co_await reply.write(error_event(finish_error(*event.finish)));
       co_return false;
     }
-    if (event.finish && !event.finish->text.empty()) bytes += text_event(event.finish->text);
-    if (event.finish) bytes += end_events(*event.finish);
+    if (event.finish) {
+      bytes += delta_events(answer, answer.push(event.finish->text));
+      bytes += delta_events(answer, answer.finish());
+      bytes += end_events(answer, *event.finish);
+    }
     co_return bytes.empty() || co_await reply.write(bytes);
   };
   co_await pump(reply, streams, sink);
@@ -78,16 +93,15 @@ awaitable<void> messages(const ModelTable& models, const http::Request& request,
   const std::function<ApiResult<Job>()> make_job = [&] { return prepare(models, request, Purpose::kAnswer); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
-  auto streams = submit(job->generation);
+  auto streams = co_await start(job->generation);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   MessageHead head;
   head.id = random_id("msg_");
   head.model = shown_name(job->generation);
-  const auto prompt_tokens = static_cast<int32_t>(job->generation.request.prompt_ids.size());
   if (job->stream) {
-    co_await answer_stream(head, prompt_tokens, *streams, reply);
+    co_await answer_stream(head, *job, *streams, reply);
   } else {
-    co_await answer_whole(head, *streams, reply);
+    co_await answer_whole(head, *job, *streams, reply);
   }
 }
 

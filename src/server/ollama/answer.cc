@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "base/status.h"
@@ -13,15 +14,30 @@ int64_t nanoseconds(double seconds) {
   return static_cast<int64_t>(seconds * 1e9);
 }
 
-Json base(AnswerKind kind, const std::string& model, const std::string& text, bool done) {
+Json base(AnswerKind kind, const std::string& model, const Said& said, bool done) {
   Json object = {{"model", model}, {"created_at", rfc3339_now()}};
   if (kind == AnswerKind::kChat) {
-    object["message"] = {{"role", "assistant"}, {"content", text}};
+    Json& message = object["message"] = {{"role", "assistant"}, {"content", said.text}};
+    if (!said.thinking.empty()) message["thinking"] = said.thinking;
+    if (!said.tool_calls.empty()) message["tool_calls"] = said.tool_calls;
   } else {
-    object["response"] = text;
+    object["response"] = said.text;
+    if (!said.thinking.empty()) object["thinking"] = said.thinking;
   }
   object["done"] = done;
   return object;
+}
+
+// The call as Ollama writes it, when its arguments are whole.
+void add_call(const AnswerReader& answer, size_t part_idx, Json& calls) {
+  const auto& parts = answer.parts();
+  const AnswerPart& call = parts[part_idx];
+  auto arguments = parse_json(call.text, "arguments");
+  if (!arguments || !arguments->is_object()) return;
+  const auto before = std::ranges::count(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(part_idx),
+                                         AnswerPart::Kind::kCall, &AnswerPart::kind);
+  calls.push_back({{"id", call.call_id},
+                   {"function", {{"index", before}, {"name", call.name}, {"arguments", std::move(*arguments)}}}});
 }
 
 // What tells this model from another one here: of its name and size, not of the file's bytes.
@@ -66,13 +82,45 @@ std::string rfc3339_now() {
   return fmt::format("{}.{:06}Z", text, us % 1'000'000);
 }
 
-Json part(AnswerKind kind, const std::string& model, const std::string& text) {
-  return base(kind, model, text, false);
+Said all_said(const AnswerReader& answer) {
+  Said said;
+  for (size_t i = 0; i < answer.parts().size(); ++i) {
+    const AnswerPart& part = answer.parts()[i];
+    switch (part.kind) {
+      case AnswerPart::Kind::kText: said.text += part.text; break;
+      case AnswerPart::Kind::kReasoning: said.thinking += part.text; break;
+      case AnswerPart::Kind::kCall: add_call(answer, i, said.tool_calls); break;
+    }
+  }
+  return said;
 }
 
-Json end(AnswerKind kind, const std::string& model, const std::string& text, const FinishEvent& finish,
+std::vector<Said> new_said(const AnswerReader& answer, const std::vector<PartDelta>& deltas, bool is_end) {
+  const auto& parts = answer.parts();
+  std::vector<Said> result;
+  const auto tell_call = [&](size_t part_idx) {
+    if (parts[part_idx].kind != AnswerPart::Kind::kCall) return;
+    Said said;
+    add_call(answer, part_idx, said.tool_calls);
+    if (!said.tool_calls.empty()) result.push_back(std::move(said));
+  };
+  for (const PartDelta& delta : deltas) {
+    if (delta.begins && delta.part > 0) tell_call(delta.part - 1);
+    if (parts[delta.part].kind == AnswerPart::Kind::kCall) continue;
+    Said& said = result.emplace_back();
+    (parts[delta.part].kind == AnswerPart::Kind::kText ? said.text : said.thinking) = delta.text;
+  }
+  if (is_end && !parts.empty()) tell_call(parts.size() - 1);
+  return result;
+}
+
+Json part(AnswerKind kind, const std::string& model, const Said& said) {
+  return base(kind, model, said, false);
+}
+
+Json end(AnswerKind kind, const std::string& model, const Said& said, const FinishEvent& finish,
          Clock::time_point begin) {
-  Json object = base(kind, model, text, true);
+  Json object = base(kind, model, said, true);
   object["done_reason"] = finish_reason_name(finish.reason);
   object["total_duration"] = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
   object["load_duration"] = 0;
@@ -84,9 +132,13 @@ Json end(AnswerKind kind, const std::string& model, const std::string& text, con
 }
 
 Json loaded(AnswerKind kind, const std::string& model) {
-  Json object = base(kind, model, "", true);
+  Json object = base(kind, model, {}, true);
   object["done_reason"] = "load";
   return object;
+}
+
+bool can_think(const ServedModel& model) {
+  return !model.output.reasoning.close.empty() || model.output.tools == tools::ToolFormat::kHarmony;
 }
 
 Json model_entry(const ServedModel& model) {
@@ -113,6 +165,7 @@ Json model_details(const ServedModel& model) {
       model.text->chat_template_text()->find("tools") != std::string::npos) {
     capabilities.push_back("tools");
   }
+  if (model.engine && can_think(model)) capabilities.push_back("thinking");
   return {{"modelfile", fmt::format("FROM {}\n", model.id)},
           {"parameters", ""},
           {"template", model.text->chat_template_text().value_or("")},

@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "base/status.h"
+#include "server/ollama/answer.h"
+#include "server/tool_list.h"
 
 namespace quern::ollama {
 namespace {
@@ -78,12 +80,39 @@ void refuse_unsupported(Fields& fields) {
     const Json* value = fields.any(name);
     if (value != nullptr && !harmless(*value)) fields.fault(name, fmt::format("{}: is not supported", name));
   };
-  refuse_unless("format", [](const Json& value) { return value == ""; });
-  refuse_unless("think", [](const Json& value) { return value == false; });
   refuse_unless("logprobs", [](const Json& value) { return value == false; });
   refuse_unless("top_logprobs", [](const Json& value) { return value == 0; });
   for (const char* name : {"images", "context", "suffix", "template"}) {
     refuse_unless(name, [](const Json& value) { return value == "" || value == Json::array(); });
+  }
+}
+
+// "json" or a schema.
+std::optional<GrammarSpec> read_format(Fields& fields) {
+  const Json* format = fields.any("format");
+  if (format == nullptr || *format == "") return std::nullopt;
+  if (*format == "json") return GrammarSpec{.kind = GrammarKind::kJsonObject, .text = {}, .frame = {}};
+  if (format->is_object())
+    return GrammarSpec{.kind = GrammarKind::kJsonSchema, .text = dump_json(*format), .frame = {}};
+  fields.fault("format", "format: must be \"json\" or a schema, an object");
+  return std::nullopt;
+}
+
+// true, false, or how much. Absent: as the template has it; thoughts are told apart anyway.
+void read_think(Fields& fields, GenerationRequest& result) {
+  const Json* think = fields.any("think");
+  if (think == nullptr) return;
+  if (think->is_boolean()) {
+    result.template_kwargs["enable_thinking"] = *think;
+  } else if (*think == "low" || *think == "medium" || *think == "high") {
+    result.template_kwargs["reasoning_effort"] = *think;
+  } else {
+    return fields.fault("think", "think: must be true, false, low, medium or high");
+  }
+  result.generation.reader.include_reasoning = *think != false;
+  const ServedModel& model = *result.generation.model;
+  if (*think != false && !can_think(model)) {
+    fields.fault("think", fmt::format("\"{}\" does not support thinking", model.id));
   }
 }
 
@@ -96,14 +125,19 @@ ApiResult<Json> read_message(const Json& message, size_t index) {
     fields.fault("role", fmt::format("role: \"{}\" is not a role", role));
   }
   Json result = {{"role", role}, {"content", fields.string("content").value_or("")}};
-  if (const Json* calls = fields.array("tool_calls"); calls != nullptr && !calls->empty())
-    result["tool_calls"] = *calls;
+  if (const Json* calls = fields.array("tool_calls")) result["tool_calls"] = *calls;
   if (const auto name = fields.string("tool_name")) result["name"] = *name;
+  if (const auto id = fields.string("tool_call_id")) result["tool_call_id"] = *id;
+  const auto thinking = fields.string("thinking").value_or("");
+  if (role == "assistant" && !thinking.empty()) result["reasoning_content"] = thinking;
   if (const Json* images = fields.array("images"); images != nullptr && !images->empty()) {
     fields.fault("images", "images: the model reads text only");
   }
-  fields.accept({"thinking", "tool_call_id"});
-  if (fields.ok()) return result;
+  if (fields.ok()) {
+    const auto normal = normalize_calls(result, where);
+    if (!normal) return std::unexpected(normal.error());
+    return result;
+  }
   ApiError error = fields.take_error();
   error.message = where + "." + error.message;
   error.param = where + "." + error.param;
@@ -111,9 +145,8 @@ ApiResult<Json> read_message(const Json& message, size_t index) {
 }
 
 // num_ctx as an upper limit of prompt and answer together.
-ApiResult<GenerationRequest> finish(GenerationRequest result, const Options& options, std::vector<int32_t> ids) {
+ApiResult<GenerationRequest> finish(GenerationRequest result, const Options& options) {
   Request& request = result.generation.request;
-  request.prompt_ids = std::move(ids);
   request.max_tokens = options.num_predict > 0 ? static_cast<int32_t>(options.num_predict) : 0;
   if (options.num_ctx == 0) return result;
   const int64_t room = options.num_ctx - std::ssize(request.prompt_ids);
@@ -136,8 +169,19 @@ GenerationRequest begin(Fields& fields, const ServedModel& model, Options& optio
     options = read_options(*object, model, result.generation.request, fields);
   }
   if (options.num_predict == 0) result.load_only = true;
+  result.format = read_format(fields);
+  read_think(fields, result);
   refuse_unsupported(fields);
   return result;
+}
+
+ApiResult<GenerationRequest> finish_chat(GenerationRequest result, const Options& options, ChatPlanInput input) {
+  input.prompt.kwargs = result.template_kwargs;
+  input.grammar = std::move(result.format);
+  input.grammar_param = "format";
+  const auto planned = plan_answer(result.generation, std::move(input));
+  if (!planned) return std::unexpected(planned.error());
+  return finish(std::move(result), options);
 }
 
 }  // namespace
@@ -170,26 +214,28 @@ ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& mod
   Options options;
   GenerationRequest result = begin(fields, model, options);
   const Json* messages = fields.array("messages");
-  TemplateInput input;
-  if (const Json* tools = fields.array("tools"); tools != nullptr && !tools->empty()) input.tools = *tools;
+  ToolList tools;
+  if (const Json* list = fields.array("tools")) {
+    if (const auto added = add_tools(tools, *list); !added) fields.fault(added.error().param, added.error().message);
+  }
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   if (messages == nullptr || messages->empty()) {
     result.load_only = true;
     return result;
   }
-  input.messages = Json::array();
+  ChatPlanInput input;
+  input.set_tools(std::move(tools));
+  Json& turns = input.prompt.messages = Json::array();
   for (size_t i = 0; i < messages->size(); ++i) {
     auto message = read_message((*messages)[i], i);
     if (!message) return std::unexpected(message.error());
-    input.messages.push_back(std::move(*message));
+    turns.push_back(std::move(*message));
   }
   // A last turn of the assistant is the beginning of the answer.
-  input.continue_final_message = input.messages.back()["role"] == "assistant";
-  input.add_generation_prompt = !input.continue_final_message;
-  auto ids = encode_messages(model, std::move(input));
-  if (!ids) return std::unexpected(ids.error());
-  return finish(std::move(result), options, std::move(*ids));
+  input.prompt.continue_final_message = turns.back()["role"] == "assistant";
+  input.prompt.add_generation_prompt = !input.prompt.continue_final_message;
+  return finish_chat(std::move(result), options, std::move(input));
 }
 
 ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel& model) {
@@ -200,6 +246,7 @@ ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel&
   const auto system = fields.string("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
   if (raw && !system.empty()) fields.fault("system", "system: not together with raw");
+  if (raw && fields.any("think") != nullptr) fields.fault("think", "think: not together with raw");
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   if (prompt.empty()) {
@@ -210,15 +257,16 @@ ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel&
     // A raw prompt is one that the client rendered itself: its special tokens count.
     auto encoding = model.text->tokenizer().encode(prompt, {.add_special = true, .parse_special = raw});
     if (!encoding) return std::unexpected(to_api_error(encoding.error()));
-    return finish(std::move(result), options, std::move(encoding->ids));
+    result.generation.request.prompt_ids = std::move(encoding->ids);
+    result.generation.plan.grammar = std::move(result.format);
+    result.generation.plan.grammar_param = "format";
+    return finish(std::move(result), options);
   }
-  TemplateInput input;
-  input.messages = Json::array();
-  if (!system.empty()) input.messages.push_back({{"role", "system"}, {"content", system}});
-  input.messages.push_back({{"role", "user"}, {"content", prompt}});
-  auto ids = encode_messages(model, std::move(input));
-  if (!ids) return std::unexpected(ids.error());
-  return finish(std::move(result), options, std::move(*ids));
+  ChatPlanInput input;
+  Json& turns = input.prompt.messages = Json::array();
+  if (!system.empty()) turns.push_back({{"role", "system"}, {"content", system}});
+  turns.push_back({{"role", "user"}, {"content", prompt}});
+  return finish_chat(std::move(result), options, std::move(input));
 }
 
 }  // namespace quern::ollama

@@ -11,7 +11,9 @@
 namespace quern::ollama {
 
 struct GenerationRequest {
-  Generation generation;
+  Generation generation;  // planned
+  std::optional<GrammarSpec> format;
+  Json template_kwargs = Json::object();
   bool stream = true;
   bool load_only = false;  // no prompt: the client only wants the model to be there
 };

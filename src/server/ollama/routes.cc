@@ -29,14 +29,14 @@ std::string line(const Json& object) {
   return dump_json(object) + "\n";
 }
 
-awaitable<void> answer_whole(AnswerKind kind, const std::string& model, EventStreams& streams, http::Reply& reply) {
+awaitable<void> answer_whole(AnswerKind kind, const Generation& generation, EventStreams& streams, http::Reply& reply) {
   const auto begin = Clock::now();
-  std::string text;
+  AnswerReader answer = generation.make_reader();
   std::optional<FinishEvent> finish;
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
-    if (event.token) text += event.token->text;
+    if (event.token) answer.push(event.token->text);
     if (event.finish) {
-      text += event.finish->text;
+      answer.push(event.finish->text);
       finish = *event.finish;
     }
     co_return true;
@@ -44,21 +44,33 @@ awaitable<void> answer_whole(AnswerKind kind, const std::string& model, EventStr
   co_await pump(reply, streams, sink);
   if (!finish) co_return;  // the client is gone
   if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
-  co_await send_json(reply, end(kind, model, text, *finish, begin));
+  answer.finish();
+  co_await send_json(reply, end(kind, generation.model->id, all_said(answer), *finish, begin));
 }
 
-awaitable<void> answer_stream(AnswerKind kind, const std::string& model, EventStreams& streams, http::Reply& reply) {
+awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, EventStreams& streams,
+                              http::Reply& reply) {
   const auto begin = Clock::now();
+  const std::string& model = generation.model->id;
+  AnswerReader answer = generation.make_reader();
   co_await reply.start_stream(200, "application/x-ndjson", {});
+  const auto lines = [&](const std::vector<PartDelta>& deltas, bool is_end) {
+    std::string result;
+    for (const Said& said : new_said(answer, deltas, is_end)) result += line(part(kind, model, said));
+    return result;
+  };
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
     std::string bytes;
-    if (event.token && !event.token->text.empty()) bytes += line(part(kind, model, event.token->text));
+    if (event.token) bytes += lines(answer.push(event.token->text), false);
     if (event.finish && event.finish->reason == FinishReason::kError) {
       co_await reply.write(error_body(finish_error(*event.finish)) + "\n");
       co_return false;
     }
-    if (event.finish && !event.finish->text.empty()) bytes += line(part(kind, model, event.finish->text));
-    if (event.finish) bytes += line(end(kind, model, "", *event.finish, begin));
+    if (event.finish) {
+      bytes += lines(answer.push(event.finish->text), false);
+      bytes += lines(answer.finish(), true);
+      bytes += line(end(kind, model, {}, *event.finish, begin));
+    }
     co_return bytes.empty() || co_await reply.write(bytes);
   };
   co_await pump(reply, streams, sink);
@@ -70,14 +82,13 @@ awaitable<void> answer(AnswerKind kind, Parse parse, const ModelTable& models, c
   const std::function<ApiResult<GenerationRequest>()> make_job = [&] { return prepare(models, request, parse); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
-  const std::string& model = job->generation.model->id;
-  if (job->load_only) co_return co_await send_json(reply, loaded(kind, model));
-  auto streams = submit(job->generation);
+  if (job->load_only) co_return co_await send_json(reply, loaded(kind, job->generation.model->id));
+  auto streams = co_await start(job->generation);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   if (job->stream) {
-    co_await answer_stream(kind, model, *streams, reply);
+    co_await answer_stream(kind, job->generation, *streams, reply);
   } else {
-    co_await answer_whole(kind, model, *streams, reply);
+    co_await answer_whole(kind, job->generation, *streams, reply);
   }
 }
 

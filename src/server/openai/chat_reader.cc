@@ -1,80 +1,49 @@
 #include "server/openai/chat_reader.h"
 
-#include <random>
-
-#include "base/check.h"
-
 namespace quern::openai {
 namespace {
 
-std::string make_call_id(bool is_short) {
-  thread_local std::mt19937_64 generator{std::random_device{}()};
-  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  std::string id = is_short ? "" : "call_";
-  for (int i = 0; i < (is_short ? 9 : 24); ++i) id += kLetters[generator() % kLetters.size()];
-  return id;
+Json call_json(const AnswerPart& part, const std::string& arguments) {
+  return {{"id", part.call_id}, {"type", "function"}, {"function", {{"name", part.name}, {"arguments", arguments}}}};
 }
 
 }  // namespace
 
-std::vector<Json> ChatReader::take(const tools::OutputDeltas& deltas) {
+std::vector<Json> ChatReader::written(const std::vector<PartDelta>& deltas) {
   std::vector<Json> result;
-  for (const tools::OutputDelta& delta : deltas) {
-    const bool is_call =
-        delta.kind == tools::OutputDelta::Kind::kCall || delta.kind == tools::OutputDelta::Kind::kArguments;
-    if (is_call && !options_.parallel_calls && delta.call > 0) continue;
-    switch (delta.kind) {
-      case tools::OutputDelta::Kind::kContent:
-        content_ += delta.text;
-        result.push_back({{"content", delta.text}});
-        break;
-      case tools::OutputDelta::Kind::kReasoning:
-        if (!options_.include_reasoning) break;
-        reasoning_ += delta.text;
-        result.push_back({{"reasoning_content", delta.text}, {"reasoning", delta.text}});
-        break;
-      case tools::OutputDelta::Kind::kCall: {
-        QUERN_CHECK(static_cast<size_t>(delta.call) == calls_.size());
-        calls_.push_back({{"id", make_call_id(options_.short_call_ids)},
-                          {"type", "function"},
-                          {"function", {{"name", delta.text}, {"arguments", ""}}}});
-        Json call = {{"index", delta.call}};
-        call.update(calls_.back());
-        result.push_back({{"tool_calls", Json::array({std::move(call)})}});
-        break;
-      }
-      case tools::OutputDelta::Kind::kArguments: {
-        auto& arguments = calls_.at(static_cast<size_t>(delta.call))["function"]["arguments"].get_ref<std::string&>();
-        arguments += delta.text;
-        const Json call = {{"index", delta.call}, {"function", {{"arguments", delta.text}}}};
-        result.push_back({{"tool_calls", Json::array({call})}});
-        break;
-      }
+  for (const PartDelta& delta : deltas) {
+    const AnswerPart& part = reader_.parts()[delta.part];
+    if (part.kind == AnswerPart::Kind::kText) {
+      result.push_back({{"content", delta.text}});
+    } else if (part.kind == AnswerPart::Kind::kReasoning) {
+      result.push_back({{"reasoning_content", delta.text}, {"reasoning", delta.text}});
+    } else {
+      if (delta.begins) ++calls_;
+      Json call = {{"index", calls_ - 1}};
+      call.update(delta.begins ? call_json(part, "") : Json{{"function", {{"arguments", delta.text}}}});
+      result.push_back({{"tool_calls", Json::array({std::move(call)})}});
     }
   }
   return result;
 }
 
-std::vector<Json> ChatReader::push(std::string_view text) {
-  tools::OutputDeltas deltas;
-  parser_->push(text, deltas);
-  return take(deltas);
-}
-
-std::vector<Json> ChatReader::finish() {
-  tools::OutputDeltas deltas;
-  parser_->finish(deltas);
-  return take(deltas);
-}
-
 Json ChatReader::message() const {
-  Json message = {{"role", "assistant"}};
-  message["content"] = content_.empty() && !calls_.empty() ? Json(nullptr) : Json(content_);
-  if (!reasoning_.empty()) {
-    message["reasoning_content"] = reasoning_;
-    message["reasoning"] = reasoning_;
+  std::string content, reasoning;
+  Json calls = Json::array();
+  for (const AnswerPart& part : reader_.parts()) {
+    switch (part.kind) {
+      case AnswerPart::Kind::kText: content += part.text; break;
+      case AnswerPart::Kind::kReasoning: reasoning += part.text; break;
+      case AnswerPart::Kind::kCall: calls.push_back(call_json(part, part.text)); break;
+    }
   }
-  if (!calls_.empty()) message["tool_calls"] = calls_;
+  Json message = {{"role", "assistant"}};
+  message["content"] = content.empty() && !calls.empty() ? Json(nullptr) : Json(content);
+  if (!reasoning.empty()) {
+    message["reasoning_content"] = reasoning;
+    message["reasoning"] = reasoning;
+  }
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
   return message;
 }
 

@@ -1,43 +1,34 @@
-// One answer of a chat on its way to the wire: content, reasoning and tool calls as OpenAI writes them, in deltas or as
-// a message.
+// One answer of a chat as OpenAI writes it: content, reasoning and tool calls, in deltas or as a message.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
-#include "server/tools/output_parser.h"
+#include "server/answer_reader.h"
 
 namespace quern::openai {
 
-struct ChatReaderOptions {
-  bool parallel_calls = true;  // false: one call, further ones are dropped
-  bool include_reasoning = true;
-  bool short_call_ids = false;  // nine letters and digits, as Mistral's templates want them
-};
+using ChatReaderOptions = AnswerReaderOptions;
 
 class ChatReader {
  public:
   ChatReader(std::unique_ptr<tools::OutputParser> parser, const ChatReaderOptions& options)
-      : parser_(std::move(parser)), options_(options) {}
+      : reader_(std::move(parser), options) {}
 
   // The `delta` objects that the text amounts to, in order; they are part of message() as well.
-  std::vector<Json> push(std::string_view text);
-  std::vector<Json> finish();
+  std::vector<Json> push(std::string_view text) { return written(reader_.push(text)); }
+  std::vector<Json> finish() { return written(reader_.finish()); }
 
-  bool has_calls() const { return !calls_.empty(); }
+  bool has_calls() const { return reader_.has_calls(); }
   // {"role","content"[,"reasoning_content","reasoning"][,"tool_calls"]}; content is null when there are only calls.
   Json message() const;
 
  private:
-  std::vector<Json> take(const tools::OutputDeltas& deltas);
+  std::vector<Json> written(const std::vector<PartDelta>& deltas);
 
-  std::unique_ptr<tools::OutputParser> parser_;
-  ChatReaderOptions options_;
-  std::string content_, reasoning_;
-  std::vector<Json> calls_;
+  AnswerReader reader_;
+  int32_t calls_ = 0;  // that were written
 };
 
 }  // namespace quern::openai

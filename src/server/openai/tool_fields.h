@@ -2,20 +2,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/json.h"
 #include "server/fields.h"
-#include "server/tools/tool_grammar.h"
+#include "server/tool_list.h"
 
 namespace quern::openai {
 
-struct ToolFields {
-  Json shown;                      // for the template: the tools as they were sent, or null
-  std::vector<tools::Tool> tools;  // that may be called
-  tools::ToolChoice choice = tools::ToolChoice::kNone;
-  bool parallel = true;
-};
+using ToolFields = ToolList;
 ToolFields read_tools(Fields& fields);
 
 // An assistant's message as templates want it: the arguments of its calls are objects, its reasoning is

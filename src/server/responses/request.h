@@ -3,7 +3,9 @@
 
 #include "base/json.h"
 #include "quern/engine.h"
+#include "quern/grammar.h"
 #include "server/api_error.h"
+#include "server/tool_list.h"
 
 namespace quern::responses {
 
@@ -13,6 +15,9 @@ struct ResponseRequest {
   Json input;       // items, each with a type and an id: what /input_items lists
   std::string instructions;
   std::string previous_id;
+  ToolList tools;
+  std::optional<GrammarSpec> grammar;  // text.format
+  Json template_kwargs = Json::object();
   bool store = true;
   bool stream = false;
   bool background = false;
@@ -21,8 +26,5 @@ struct ResponseRequest {
 };
 
 ApiResult<ResponseRequest> parse_response_request(const Json& body, const SamplingOptions& defaults);
-
-// Items of a conversation (inputs and outputs) as messages for templates.
-ApiResult<Json> messages_of(const Json& items, const std::string& instructions);
 
 }  // namespace quern::responses

@@ -9,6 +9,7 @@
 #include "server/model_body.h"
 #include "server/offload.h"
 #include "server/responses/answer.h"
+#include "server/responses/items.h"
 #include "server/responses/request.h"
 
 namespace quern::responses {
@@ -54,14 +55,17 @@ ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const htt
   for (const Json& item : parsed->input) history.push_back(item);
   auto messages = messages_of(history, parsed->instructions);
   if (!messages) return std::unexpected(messages.error());
-  TemplateInput input;
-  input.messages = std::move(*messages);
-  auto ids = encode_messages(*model, std::move(input));
-  if (!ids) return std::unexpected(ids.error());
+  ChatPlanInput input;
+  input.prompt.messages = std::move(*messages);
+  input.prompt.kwargs = parsed->template_kwargs;
+  input.set_tools(std::move(parsed->tools));
+  input.grammar = std::move(parsed->grammar);
+  input.grammar_param = "text.format";
   Job job{.generation = {.model = model, .request = parsed->request}, .request = {}, .history = std::move(history)};
-  job.generation.request.prompt_ids = std::move(*ids);
   job.generation.request.adapter = adapter;
   set_origin(job.generation.request, request);
+  const auto planned = plan_answer(job.generation, std::move(input));
+  if (!planned) return std::unexpected(planned.error());
   job.request = std::move(*parsed);
   return job;
 }
@@ -74,30 +78,17 @@ Status keep(ResponseStore& store, const Job& job, const ResponseObject& response
   return store.put(stored);
 }
 
-// Text and end of the only answer.
-struct Gathered {
-  std::string text;
-  std::optional<FinishEvent> end;
-
-  void add(const Event& event) {
-    if (event.token) text += event.token->text;
-    if (!event.finish) return;
-    text += event.finish->text;
-    end = *event.finish;
-  }
-};
-
 awaitable<void> answer_whole(ResponseStore& store, const Job& job, ResponseObject& response, EventStreams& streams,
                              http::Reply& reply) {
-  Gathered gathered;
+  Answer answer(job.generation.make_reader());
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
-    gathered.add(event);
+    answer.add(event);
     co_return true;
   };
   co_await pump(reply, streams, sink);
-  if (!gathered.end) co_return;  // the client is gone
-  if (gathered.end->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*gathered.end));
-  response.finish(gathered.text, *gathered.end);
+  if (!answer.end()) co_return;  // the client is gone
+  if (answer.end()->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*answer.end()));
+  response.finish(answer);
   const Status kept = keep(store, job, response);
   if (!kept) co_return co_await send_error(reply, to_api_error(kept.error()));
   co_await send_json(reply, response.json());
@@ -107,14 +98,11 @@ awaitable<void> answer_stream(ResponseStore& store, const Job& job, ResponseObje
                               http::Reply& reply) {
   co_await reply.start_stream(200, "text/event-stream; charset=utf-8", {});
   co_await reply.write(response.begin_events());
-  Gathered gathered;
+  Answer answer(job.generation.make_reader());
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
-    gathered.add(event);
-    std::string bytes;
-    if (event.token && !event.token->text.empty()) bytes += response.delta_event(event.token->text);
+    std::string bytes = response.delta_events(answer, answer.add(event));
     if (event.finish && event.finish->reason != FinishReason::kError) {
-      if (!event.finish->text.empty()) bytes += response.delta_event(event.finish->text);
-      std::string end = response.end_events(gathered.text, *event.finish);
+      std::string end = response.end_events(answer);
       // Kept before the client hears of the end: it may ask for it at once.
       const Status kept = keep(store, job, response);
       bytes += kept ? end : response.fail_event(to_api_error(kept.error()));
@@ -137,19 +125,19 @@ struct BackgroundWork {
 };
 
 awaitable<void> run_background(std::shared_ptr<BackgroundWork> work, DetachedReply& reply) {
-  Gathered gathered;
+  Answer answer(work->job.generation.make_reader());
   const EventSink sink = [&](size_t, const Event& event) -> awaitable<bool> {
-    gathered.add(event);
+    answer.add(event);
     co_return true;
   };
   co_await pump(reply, work->streams, sink);
   work->streams.clear();
-  if (!gathered.end) {
+  if (!answer.end()) {
     work->response.set_status("cancelled");
-  } else if (gathered.end->reason == FinishReason::kError) {
-    work->response.fail(finish_error(*gathered.end));
+  } else if (answer.end()->reason == FinishReason::kError) {
+    work->response.fail(finish_error(*answer.end()));
   } else {
-    work->response.finish(gathered.text, *gathered.end);
+    work->response.finish(answer);
   }
   static_cast<void>(keep(work->store, work->job, work->response));  // a poll then still sees it running
   work->ended.store(true);
@@ -177,7 +165,7 @@ awaitable<void> create(ResponseStore& store, const ModelTable& models, const htt
   const std::function<ApiResult<Job>()> make_job = [&] { return prepare(store, models, request); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error());
-  auto streams = submit(job->generation);
+  auto streams = co_await start(job->generation);
   if (!streams) co_return co_await send_error(reply, streams.error());
   ResponseObject response(job->request, shown_name(job->generation));
   if (job->request.background) {
