@@ -123,11 +123,11 @@ ApiResult<Json> find(BatchStore& store, const std::string& id) {
   return std::move(**batch);
 }
 
-ApiResult<Json> show(BatchStore& store, const http::Request& request) {
+ApiResult<Json> show_batch(BatchStore& store, const http::Request& request) {
   return find(store, request.params[0]);
 }
 
-ApiResult<Json> list(BatchStore& store, const http::Request& request) {
+ApiResult<Json> list_batches(BatchStore& store, const http::Request& request) {
   const auto page = read_page(request, 20, 100);
   if (!page) return std::unexpected(page.error());
   auto batches = store.batches(page->after, page->limit + 1);
@@ -171,8 +171,8 @@ Routes batch_routes(BatchStore& store, BatchRunner& runner) {
   };
   return {
       {"POST", "/v1/batches", route(create)},
-      {"GET", "/v1/batches", route(list)},
-      {"GET", "/v1/batches/{batch_id}", route(show)},
+      {"GET", "/v1/batches", route(list_batches)},
+      {"GET", "/v1/batches/{batch_id}", route(show_batch)},
       {"POST", "/v1/batches/{batch_id}/cancel", route(cancel)},
   };
 }

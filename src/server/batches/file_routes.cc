@@ -60,14 +60,14 @@ ApiResult<Json> upload(BatchStore& store, const http::Request& request) {
   return file_json(*added);
 }
 
-ApiResult<Json> show(BatchStore& store, const http::Request& request) {
+ApiResult<Json> show_file(BatchStore& store, const http::Request& request) {
   const auto file = store.file(request.params[0]);
   if (!file) return std::unexpected(to_api_error(file.error()));
   if (!*file) return std::unexpected(no_file(request.params[0]));
   return file_json(**file);
 }
 
-ApiResult<Json> list(BatchStore& store, const http::Request& request) {
+ApiResult<Json> list_files(BatchStore& store, const http::Request& request) {
   const auto page = read_page(request, 10'000, 10'000);
   if (!page) return std::unexpected(page.error());
   const auto files =
@@ -116,8 +116,10 @@ Routes file_routes(BatchStore& store) {
     return content(store, request, reply);
   };
   return {
-      {"POST", "/v1/files", route(store, upload)},           {"GET", "/v1/files", route(store, list)},
-      {"GET", "/v1/files/{file_id}", route(store, show)},    {"DELETE", "/v1/files/{file_id}", route(store, remove)},
+      {"POST", "/v1/files", route(store, upload)},
+      {"GET", "/v1/files", route(store, list_files)},
+      {"GET", "/v1/files/{file_id}", route(store, show_file)},
+      {"DELETE", "/v1/files/{file_id}", route(store, remove)},
       {"GET", "/v1/files/{file_id}/content", content_route},
   };
 }

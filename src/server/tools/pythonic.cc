@@ -13,7 +13,7 @@
 namespace quern::tools {
 namespace {
 
-constexpr std::string_view kFence = "```tool_code";
+constexpr std::string_view kPythonFence = "```tool_code";
 constexpr size_t kHeldMax = 256u << 10;
 
 class PythonicParser final : public OutputParser {
@@ -45,7 +45,7 @@ class PythonicParser final : public OutputParser {
     const size_t begin = held_.find_first_not_of(" \t\r\n");
     if (begin == std::string::npos) return true;
     const std::string_view text = std::string_view(held_).substr(begin);
-    if (text[0] == '`') return text.substr(0, kFence.size()) == kFence.substr(0, text.size());
+    if (text[0] == '`') return text.substr(0, kPythonFence.size()) == kPythonFence.substr(0, text.size());
     if (text[0] != '[') return false;
     const size_t name = text.find_first_not_of(" \t\r\n", 1);
     if (name == std::string_view::npos) return true;
@@ -67,8 +67,8 @@ class PythonicParser final : public OutputParser {
     std::string_view source = held_;
     source.remove_prefix(std::min(source.find_first_not_of(" \t\r\n"), source.size()));
     std::string_view rest;
-    if (source.starts_with(kFence)) {
-      source.remove_prefix(kFence.size());
+    if (source.starts_with(kPythonFence)) {
+      source.remove_prefix(kPythonFence.size());
       const size_t end = source.find("```");
       if (end != std::string_view::npos) {
         rest = source.substr(end + 3);
