@@ -1,5 +1,6 @@
-# Precompiled headers save 12 to 26 % of a file (four files measured). The first room (and the first test program) compiles them, the others
-# reuse them; a build without (QUERN_PRECOMPILED=OFF, as preset debug has it) shows an include that a file forgot.
+# Precompiled headers save 12 to 26 % of a file (four files measured). The first room (and the first test program)
+# compiles them, the others reuse them; a build without (QUERN_PRECOMPILED=OFF, as preset debug has it) shows an include
+# that a file forgot.
 set(QUERN_STANDARD_HEADERS <algorithm> <chrono> <filesystem> <fstream> <functional> <map> <memory> <optional> <random>
   <span> <string> <string_view> <variant> <vector> <nlohmann/json.hpp>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

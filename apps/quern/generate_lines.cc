@@ -79,6 +79,12 @@ Status read_ids(const Json& value, const std::string& key, std::vector<int32_t>&
   return {};
 }
 
+Status read_string(const Json& value, const std::string& key, std::string& target) {
+  if (!value.is_string()) return invalid_argument(fmt::format("{}: not a string", key));
+  target = value.get<std::string>();
+  return {};
+}
+
 Status read_strings(const Json& value, const std::string& key, std::vector<std::string>& strings) {
   const auto wrong = [&] { return invalid_argument(fmt::format("{}: not a string or an array of strings", key)); };
   strings.clear();
@@ -165,31 +171,13 @@ Status read_field(const std::string& key, const Json& value, const TextModel& te
   for (const StringsOption& option : strings_options()) {
     if (key == option.name) return read_strings(value, key, args.*option.value);
   }
-  if (key == "speculation") {
-    if (!value.is_string()) return invalid_argument("speculation: not a string");
-    args.speculation = value.get<std::string>();
-    return {};
-  }
-  if (key == "lora") {
-    if (!value.is_string()) return invalid_argument("lora: not a string");
-    args.adapter = value.get<std::string>();
-    return {};
-  }
-  if (key == "allowed_ids") {
+  if (key == "speculation") return read_string(value, key, args.speculation.emplace());
+  if (key == "lora") return read_string(value, key, args.adapter);
+  if (key == "cache_salt") return read_string(value, key, line.cache_salt);
+  if (key == "allowed_ids" || key == "stop_ids") {
     std::vector<int32_t> ids;
     QUERN_TRY(read_ids(value, key, ids));
-    args.allowed_ids = fmt::format("{}", fmt::join(ids, ","));
-    return {};
-  }
-  if (key == "stop_ids") {
-    std::vector<int32_t> ids;
-    QUERN_TRY(read_ids(value, key, ids));
-    args.stop_ids = fmt::format("{}", fmt::join(ids, ","));
-    return {};
-  }
-  if (key == "cache_salt") {
-    if (!value.is_string()) return invalid_argument("cache_salt: not a string");
-    line.cache_salt = value.get<std::string>();
+    (key == "stop_ids" ? args.stop_ids : args.allowed_ids) = fmt::format("{}", fmt::join(ids, ","));
     return {};
   }
   if (key == "n" || key == "top_logprobs" || key == "priority") {

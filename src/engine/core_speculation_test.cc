@@ -4,6 +4,21 @@
 namespace quern::testing {
 namespace {
 
+// Answers of all requests by a model that says `tune`, and what they took.
+std::vector<Answers> run_all(const WorldOptions& options, const fake::Script& tune,
+                             const std::vector<Request>& requests, EngineStats& stats, int64_t& steps) {
+  World world(options);
+  world.model().script = tune;
+  std::vector<int64_t> ids;
+  for (const Request& request : requests) ids.push_back(world.submit(request));
+  world.run();
+  stats = world.core().stats();
+  steps = world.model().steps;
+  std::vector<Answers> answers;
+  for (const int64_t id : ids) answers.push_back(world.answers(id));
+  return answers;
+}
+
 TEST(EngineCore, SpeculationChangesNothingButTheSteps) {
   // A text that comes back to itself, and sometimes does not.
   const auto tune = [](std::span<const int32_t> context) {
@@ -19,16 +34,7 @@ TEST(EngineCore, SpeculationChangesNothingButTheSteps) {
   requests[5].sampling = {.temperature = 0.7f, .dry_multiplier = 0.5f, .seed = 8};
   requests[7].prediction_ids = prompt(40, 7);
   const auto run = [&](const WorldOptions& options, EngineStats& stats, int64_t& steps) {
-    World world(options);
-    world.model().script = tune;
-    std::vector<int64_t> ids;
-    for (const Request& request : requests) ids.push_back(world.submit(request));
-    world.run();
-    stats = world.core().stats();
-    steps = world.model().steps;
-    std::vector<Answers> answers;
-    for (const int64_t id : ids) answers.push_back(world.answers(id));
-    return answers;
+    return run_all(options, tune, requests, stats, steps);
   };
   EngineStats plain_stats, stats;
   int64_t plain_steps = 0, steps = 0;
@@ -59,16 +65,7 @@ TEST(EngineCore, ADraftModelChangesNothingButTheSteps) {
   std::vector<Request> requests = mixed_requests();
   for (Request& request : requests) request.stop.clear();
   const auto run = [&](const WorldOptions& options, EngineStats& stats, int64_t& steps) {
-    World world(options);
-    world.model().script = tune;
-    std::vector<int64_t> ids;
-    for (const Request& request : requests) ids.push_back(world.submit(request));
-    world.run();
-    stats = world.core().stats();
-    steps = world.model().steps;
-    std::vector<Answers> answers;
-    for (const int64_t id : ids) answers.push_back(world.answers(id));
-    return answers;
+    return run_all(options, tune, requests, stats, steps);
   };
   EngineStats stats;
   int64_t plain_steps = 0, steps = 0;

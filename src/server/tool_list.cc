@@ -88,6 +88,17 @@ ApiResult<void> require_call(ToolList& list, const std::string& param) {
   return {};
 }
 
+ApiResult<bool> read_choice_word(const Json& choice, ToolList& list) {
+  if (choice == "auto") return true;
+  if (choice == "none") {
+    hide_tools(list);
+    return true;
+  }
+  if (choice != "required") return false;
+  if (const auto required = require_call(list, "tool_choice"); !required) return std::unexpected(required.error());
+  return true;
+}
+
 ApiResult<void> require_named(ToolList& list, const Json& name, const std::string& param) {
   if (const auto required = require_call(list, param); !required) return required;
   std::erase_if(list.tools, [&](const tools::Tool& tool) { return name != tool.name; });

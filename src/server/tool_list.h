@@ -29,6 +29,8 @@ Json shown_function(const Json& function, const char* schema_key = "parameters")
 ApiResult<void> add_tools(ToolList& result, const Json& list);
 
 // What tool_choice may say. 400 with `param` when there is no such tool.
+// auto, none and required, as OpenAI's dialects write them; false when `choice` is none of these words.
+ApiResult<bool> read_choice_word(const Json& choice, ToolList& list);
 void hide_tools(ToolList& list);
 ApiResult<void> require_call(ToolList& list, const std::string& param);
 ApiResult<void> require_named(ToolList& list, const Json& name, const std::string& param);  // that one, once

@@ -2,10 +2,9 @@
 import hashlib
 import json
 import sys
-import tempfile
 import unittest
 
-from quern_server import PARIS, WEATHER, Server, chat, thinker
+from quern_server import PARIS, WEATHER, Server, ThinkerTest, chat
 
 TOOLS = [{"name": "get_weather", "description": "Weather of a city", "input_schema": WEATHER},
          {"name": "add", "input_schema": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}}]
@@ -104,17 +103,7 @@ class MessagesTest(unittest.TestCase):
         self.assertEqual(server.post("/v1/messages", message(max_tokens=1), {"X-Api-Key": "k"})[0], 200)
 
 
-class ToolsAndThinkingTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server(models=(thinker(cls.folder.name),))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-        assert cls.server.stop() == 0
-
+class ToolsAndThinkingTest(ThinkerTest):
     def body(self, **fields):
         return message(**{"model": "thinker", "max_tokens": 200, **fields})
 

@@ -1,10 +1,9 @@
 """/api/… as Ollama's clients expect it."""
 import json
 import sys
-import tempfile
 import unittest
 
-from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, chat, thinker
+from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, ThinkerTest, chat
 
 GREEDY = {"temperature": 0, "num_predict": 12}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city", "parameters": WEATHER}}
@@ -108,16 +107,8 @@ class OllamaTest(unittest.TestCase):
             self.assertIsInstance(answer["error"], str)
 
 
-class StructureToolsAndThinkingTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server(models=(thinker(cls.folder.name), LLAMA))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-        assert cls.server.stop() == 0
+class StructureToolsAndThinkingTest(ThinkerTest):
+    models = (LLAMA,)
 
     def both(self, path, **fields):
         """What an answer says, whole and streamed, which must agree: text, thinking, calls, and how it ended."""

@@ -8,7 +8,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
+import unittest
 
 QUERN = os.environ.get("QUERN_BINARY", "quern")
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
@@ -131,6 +133,21 @@ def thinker(folder):
     config["chat_template"] = THINKING_TEMPLATE
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     return model
+
+
+class ThinkerTest(unittest.TestCase):
+    """Tests of a server that serves `thinker`, with these options and other models."""
+    options, models = (), ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(*cls.options, models=(thinker(cls.folder.name), *cls.models))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+        assert cls.server.stop() == 0
 
 
 WEATHER = {"type": "object", "properties": {"city": {"const": "Paris"}, "days": {"const": 3}}, "required": ["city", "days"]}

@@ -5,7 +5,7 @@ import tempfile
 import time
 import unittest
 
-from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, chat, thinker
+from quern_server import BERT, LLAMA, PARIS, WEATHER, Server, ThinkerTest, chat
 
 TOOLS = [{"type": "function", "name": "get_weather", "description": "Weather of a city", "parameters": WEATHER, "strict": True},
          {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}}]
@@ -109,16 +109,8 @@ class ResponsesTest(unittest.TestCase):
             self.assertTrue(answer["error"]["param"])
 
 
-class ToolsFormatsAndReasoningTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server("--store", ":memory:", models=(thinker(cls.folder.name),))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-        assert cls.server.stop() == 0
+class ToolsFormatsAndReasoningTest(ThinkerTest):
+    options = ("--store", ":memory:")
 
     def body(self, **fields):
         return response(**{"model": "thinker", "max_output_tokens": 200, "reasoning": {"effort": "none"}, **fields})

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import BERT, LLAMA, PARIS, RERANKER, WEATHER, Server, thinker  # noqa: E402
+from quern_server import BERT, LLAMA, PARIS, RERANKER, WEATHER, Server, ThinkerTest  # noqa: E402
 
 KEY = "sesame"
 MESSAGES = [{"role": "user", "content": "the tide"}]
@@ -151,18 +151,10 @@ class OllamaTest(unittest.TestCase):
         self.assertEqual(caught.exception.status_code, 404)
 
 
-class ToolsAndThinkingTest(unittest.TestCase):
+class ToolsAndThinkingTest(ThinkerTest):
     """Calls, structure and reasoning as the clients' own readers of streams see them."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server("--store", ":memory:", models=(thinker(cls.folder.name),))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-        assert cls.server.stop() == 0
+    options = ("--store", ":memory:")
 
     def test_anthropic(self):
         import anthropic

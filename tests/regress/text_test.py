@@ -257,16 +257,6 @@ class FC41LargerThanTheCache(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
 
 
-def metric(text, name, **labels):
-    """The sum of a metric's samples with these labels."""
-    total = 0.0
-    for line in text.splitlines():
-        match = re.match(rf"{re.escape(name)}(?:\{{(.*)\}})? (\S+)$", line)
-        if match and all(f'{key}="{value}"' in (match.group(1) or "") for key, value in labels.items()):
-            total += float(match.group(2))
-    return total
-
-
 class FC44Metrics(unittest.TestCase):
     def test_counters_agree_with_what_clients_saw(self):
         server = Server()
@@ -277,11 +267,10 @@ class FC44Metrics(unittest.TestCase):
         for _ in range(3):
             usage = server.ok(CHAT, forced("abc"))["usage"]
             prompts, completions = prompts + usage["prompt_tokens"], completions + usage["completion_tokens"]
-        text = server.request("GET", "/metrics")[1]
-        self.assertEqual(metric(text, "vllm:prompt_tokens_total"), prompts)
-        self.assertEqual(metric(text, "vllm:generation_tokens_total"), completions)
-        self.assertEqual(metric(text, "vllm:request_success_total", finished_reason="length"), 6)
-        self.assertEqual(metric(text, "vllm:request_success_total", finished_reason="stop"), 3)
+        self.assertEqual(server.metric("vllm:prompt_tokens_total"), prompts)
+        self.assertEqual(server.metric("vllm:generation_tokens_total"), completions)
+        self.assertEqual(server.metric("vllm:request_success_total", finished_reason="length"), 6)
+        self.assertEqual(server.metric("vllm:request_success_total", finished_reason="stop"), 3)
         for _ in range(5):  # clients that leave
             connection = socket.create_connection(("127.0.0.1", server.port))
             body = json.dumps(chat(max_tokens=400, stream=True)).encode()
@@ -291,14 +280,13 @@ class FC44Metrics(unittest.TestCase):
             connection.close()
         self.assertEqual(server.post(CHAT, chat(temperature=-1))[0], 400)
         for _ in range(100):
-            text = server.request("GET", "/metrics")[1]
-            if metric(text, "vllm:num_requests_running") == 0 and metric(text, "vllm:num_requests_waiting") == 0:
+            if server.metric("vllm:num_requests_running") == 0 and server.metric("vllm:num_requests_waiting") == 0:
                 break
             time.sleep(0.05)
-        self.assertEqual(metric(text, "vllm:num_requests_running"), 0)
-        self.assertEqual(metric(text, "vllm:kv_cache_usage_perc"), 0)
-        outcomes = metric(text, "vllm:request_success_total")
-        self.assertEqual(outcomes, 14, text)
+        self.assertEqual(server.metric("vllm:num_requests_running"), 0)
+        self.assertEqual(server.metric("vllm:kv_cache_usage_perc"), 0)
+        outcomes = server.metric("vllm:request_success_total")
+        self.assertEqual(outcomes, 14)
         self.assertEqual(server.stop(), 0)
 
 

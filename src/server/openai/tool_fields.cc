@@ -6,12 +6,9 @@ namespace quern::openai {
 namespace {
 
 ApiResult<void> read_choice(const Json& choice, ToolFields& result) {
-  if (choice == "auto") return {};
-  if (choice == "none") {
-    hide_tools(result);
-    return {};
-  }
-  if (choice == "required") return require_call(result, "tool_choice");
+  const auto word = read_choice_word(choice, result);
+  if (!word) return std::unexpected(word.error());
+  if (*word) return {};
   if (result.tools.empty()) return bad_field("tool_choice", "tool_choice: there are no tools");
   if (!choice.is_object() || choice.value("type", Json()) != "function" || !choice.contains("function") ||
       !choice["function"].is_object()) {

@@ -43,12 +43,9 @@ ApiResult<void> add_tool_entries(const Json& list, ToolList& result) {
 }
 
 ApiResult<void> read_tool_choice(const Json& choice, ToolList& tools) {
-  if (choice == "auto") return {};
-  if (choice == "none") {
-    hide_tools(tools);
-    return {};
-  }
-  if (choice == "required") return require_call(tools, "tool_choice");
+  const auto word = read_choice_word(choice, tools);
+  if (!word) return std::unexpected(word.error());
+  if (*word) return {};
   if (!choice.is_object() || string_field(choice, "type") != "function") {
     return bad_field("tool_choice", R"(tool_choice: must be none, auto, required or {"type":"function","name":…})");
   }
