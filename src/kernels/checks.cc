@@ -89,6 +89,7 @@ void attention(Mat query, const KvStorage& storage, int32_t layer, std::span<con
   mat(query);
   mat(out);
   QUERN_CHECK(spec.num_heads > 0 && spec.num_heads % kv.num_kv_heads == 0);
+  QUERN_CHECK(spec.alibi == nullptr || spec.softcap == 0);
   QUERN_CHECK(query.rows == out.rows && query.cols == int64_t{spec.num_heads} * kv.key_dim);
   QUERN_CHECK(out.cols == int64_t{spec.num_heads} * kv.value_dim);
   spans(sequences, query.rows);

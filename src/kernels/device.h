@@ -113,6 +113,9 @@ struct AttentionSpec {
   float softcap = 0.0f;          // > 0: s = cap * tanh(s / cap), after the scale
   int32_t window = 0;            // > 0: query at p sees keys in (p - window, p]
   const float* sinks = nullptr;  // [num_heads] or null: one more logit per head that takes weight and gives no value
+  // [num_heads] or null: bfloat16(slope * bfloat16(p)) is added to q·k of the key at position p, before the scale
+  // (ALiBi, arXiv 2108.12409, rounded as Falcon's official code does). Not together with softcap.
+  const float* alibi = nullptr;
 };
 
 // ---- Small enums -----------------------------------------------------------------------------------------------

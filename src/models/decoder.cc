@@ -19,7 +19,8 @@ Decoder::Decoder(ModelConfig config, DecoderWeights weights, Device& device)
                                 .scale = attention.scale / divisor,
                                 .softcap = attention.softcap,
                                 .window = attention.window[static_cast<size_t>(layer)],
-                                .sinks = weights_.layers[static_cast<size_t>(layer)].sinks});
+                                .sinks = weights_.layers[static_cast<size_t>(layer)].sinks,
+                                .alibi = attention.alibi.empty() ? nullptr : attention.alibi.data()});
   }
 }
 

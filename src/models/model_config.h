@@ -75,7 +75,8 @@ struct AttentionConfig {
   bool rows_in_pairs = false;  // the file's query and key rows were reordered: rotary pairs lie side by side
   Presence qkv_bias = Presence::kAbsent;
   Presence output_bias = Presence::kAbsent;
-  bool sinks = false;  // one learned logit per head (gpt_oss)
+  bool sinks = false;        // one learned logit per head (gpt_oss)
+  std::vector<float> alibi;  // [heads] slopes of the position biases, empty: none (falcon-rw)
   MlaConfig mla;
 };
 

@@ -319,9 +319,10 @@ def falcon(rng):
         c["ffn_hidden_size"] = pick(rng, 50, 96)
     if flag(rng, 0.3):
         c["activation"] = "gelu"
+    c["alibi"] = flag(rng, 0.25)
     rope(rng, c, ("none", "none", "linear"))
     # the converter writes neither biases nor serial blocks
-    plain = not c["bias"] and (c["parallel_attn"] or c["new_decoder_architecture"]) and not scaled(c) and c.get("ffn_hidden_size") is None
+    plain = not c["bias"] and not c["alibi"] and (c["parallel_attn"] or c["new_decoder_architecture"]) and not scaled(c) and c.get("ffn_hidden_size") is None
     return dec("FalconForCausalLM", "falcon", c, [("word_embeddings", 0.0, 0.25)], layers="transformer.h", gguf=plain and (c["multi_query"] or c["new_decoder_architecture"]),
                gguf_patch=None if c["new_decoder_architecture"] else {"num_kv_heads": 1})
 

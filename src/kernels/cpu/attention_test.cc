@@ -23,6 +23,7 @@ struct Shape {
   int32_t window = 0;
   float softcap = 0;
   bool sinks = false;
+  bool alibi = false;
 
   KvLayerSpec layer() const { return {kv_heads, key_dim, value_dim, value_in_key, key_dtype, value_dtype}; }
   float scale() const { return 2.0f / std::sqrt(static_cast<float>(key_dim)); }
@@ -66,6 +67,7 @@ class AttentionTest : public testing::TestWithParam<std::string> {
     spec.softcap = shape.softcap;
     spec.window = shape.window;
     spec.sinks = shape.sinks ? sinks_ : nullptr;
+    spec.alibi = shape.alibi ? slopes_ : nullptr;
     return spec;
   }
 
@@ -150,6 +152,7 @@ class AttentionTest : public testing::TestWithParam<std::string> {
     }
   }
 
+  const float slopes_[4] = {0.035400390625f, 0.0625f, 0.0f, 0.00390625f};
   const float sinks_[32] = {0.5f, -1.0f, 3.0f, 0.0f, 1.5f, -40.0f, 2.0f, 9.0f};
   std::unique_ptr<Device> reference_ = make_reference_device();
   std::unique_ptr<Device> one_ = cpu_device(GetParam(), 1);
@@ -216,6 +219,15 @@ TEST_P(AttentionTest, WindowSoftcapSinks) {
         check(shape, window == 33 ? 330 : 120, "window " + std::to_string(window));
       }
     }
+  }
+}
+
+TEST_P(AttentionTest, Alibi) {
+  for (int32_t window : {0, 33}) {
+    Shape shape;
+    shape.window = window;
+    shape.alibi = true;
+    check(shape, 700, "alibi, window " + std::to_string(window));
   }
 }
 

@@ -90,6 +90,30 @@ void pack_queries(const AttentionCall& call, const AttentionTile& tile, float* t
   }
 }
 
+// What ALiBi adds to the scores of a row, in their units; the chunk's first key stands at `position`.
+struct AlibiRow {
+  float slope = 0;
+  float factor = 0;
+  int64_t position = 0;
+};
+
+HWY_INLINE V round_bf16(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)));
+  return hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xffff0000)));
+}
+
+HWY_NOINLINE void add_alibi(float* HWY_RESTRICT scores, int64_t begin, int64_t end, const AlibiRow& row) {
+  const D d;
+  for (int64_t p = begin; p < end; p += kLanes) {
+    const V position = round_bf16(d, hn::Iota(d, static_cast<float>(row.position + p)));
+    const V bias = round_bf16(d, hn::Mul(position, hn::Set(d, row.slope)));
+    hn::StoreU(hn::MulAdd(bias, hn::Set(d, row.factor), hn::LoadU(d, scores + p)), d, scores + p);
+  }
+}
+
 // Turns scores [begin, end) of a row (whole blocks) into weights, updates the running maximum and sums, and returns
 // what the sums so far must be multiplied with. visible: positions of the chunk that the row sees.
 HWY_NOINLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t end, VisibleRange visible,
@@ -144,6 +168,11 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
     VisibleRange visible = visible_range(call, tile, row / call.group);
     visible.begin -= chunk_begin;
     visible.end -= chunk_begin;
+    if (call.spec->alibi != nullptr) {
+      const float slope = call.spec->alibi[tile.kv_head * call.group + row % call.group];
+      add_alibi(scratch.scores + r * kChunk, first_block * kKvBlockSize, end_block * kKvBlockSize,
+                {slope, call.spec->scale * kLog2E, chunk_begin});
+    }
     factor[r] = soften_row(scratch.scores + r * kChunk, first_block * kKvBlockSize, end_block * kKvBlockSize, visible,
                            call.spec->softcap, state.max[row], scratch.lane_sum + row * 16);
   }

@@ -53,13 +53,15 @@ void round_q4_0(const float* source, float* target, int64_t count) {
   }
 }
 
+float round_bf16(float value) {
+  return bf16_to_f32(f32_to_bf16(value));
+}
+
 void store(const float* source, float* target, int64_t dim, KvDType dtype) {
   switch (dtype) {
     case KvDType::kF32: std::copy_n(source, dim, target); return;
     case KvDType::kF16: std::transform(source, source + dim, target, round_f16); return;
-    case KvDType::kBF16:
-      std::transform(source, source + dim, target, [](float v) { return bf16_to_f32(f32_to_bf16(v)); });
-      return;
+    case KvDType::kBF16: std::transform(source, source + dim, target, round_bf16); return;
     case KvDType::kQ8_0:
       for (int64_t i = 0; i < dim; i += 32) round_q8_0(source + i, target + i, std::min<int64_t>(32, dim - i));
       return;
@@ -78,6 +80,7 @@ void attend(const float* query, int64_t key_dim, int64_t value_dim, int64_t begi
     const float* key = key_at(p);
     double s = 0;
     for (int64_t i = 0; i < key_dim; ++i) s += double{query[i]} * key[i];
+    if (spec.alibi != nullptr) s += round_bf16(spec.alibi[head] * round_bf16(static_cast<float>(p)));
     s *= spec.scale;
     if (spec.softcap > 0) s = spec.softcap * std::tanh(s / spec.softcap);
     weights.push_back(s);
@@ -181,9 +184,9 @@ void ReferenceDevice::attention_full(Mat query, Mat key, Mat value, int32_t num_
       const int64_t begin = spec.window > 0 ? std::max(first, row - spec.window + 1) : first;
       const int64_t end = spec.window > 0 ? std::min(last, row + spec.window) : last;
       for (int64_t h = 0; h < spec.num_heads; ++h) {
-        auto key_at = [&](int64_t p) { return key.row(p) + h / group * key_dim; };
-        auto value_at = [&](int64_t p) { return value.row(p) + h / group * value_dim; };
-        attend(query.row(row) + h * key_dim, key_dim, value_dim, begin, end, spec, h, key_at, value_at,
+        auto key_at = [&](int64_t p) { return key.row(first + p) + h / group * key_dim; };
+        auto value_at = [&](int64_t p) { return value.row(first + p) + h / group * value_dim; };
+        attend(query.row(row) + h * key_dim, key_dim, value_dim, begin - first, end - first, spec, h, key_at, value_at,
                out.row(row) + h * value_dim);
       }
     }

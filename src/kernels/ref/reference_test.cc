@@ -101,6 +101,10 @@ TEST_F(ReferenceAttention, WeighsValues) {
   const float sinks[] = {std::log(4.0f), 0};
   spec.sinks = sinks;
   expect_row(attend(layer, spec, keys, values, {2, 0, 0, 0}, 1), {(4 + 24) / 8.0f, 4});
+  const float slopes[] = {2 * kLn3, 0};  // position 1 gains ln 9 before the scale, about ln 3 in bfloat16 after it
+  spec = {.num_heads = 2, .scale = 0.5f, .alibi = slopes};
+  const float gain = std::exp(0.5f * 2.203125f);
+  expect_row(attend(layer, spec, keys, values, {0, 0, 0, 0}, 1), {(4 + 8 * gain) / (1 + gain), 6});
   spec = {.num_heads = 1, .scale = 1, .softcap = 2};
   const float weight = std::exp(2 * std::tanh(kLn3 / 2));
   expect_row(attend(layer, spec, keys, values, {1, 0}, 1), {(4 + 8 * weight) / (1 + weight)});

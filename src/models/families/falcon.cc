@@ -1,8 +1,12 @@
 // Falcon (arXiv 2311.16867) in its layouts: 7B (one key/value head, one norm), 40B (grouped heads, two norms side by
 // side), 11B (grouped heads, one norm), and without parallel residual (falcon-rw).
+#include <bit>
+#include <cmath>
+
 #include "models/families/families.h"
 #include "models/gguf_config.h"
 #include "models/hf_config.h"
+#include "tensor/dequantize.h"
 
 namespace quern {
 namespace {
@@ -13,11 +17,25 @@ void set_traits(ModelConfig& config) {
   config.mlp.gated = false;
 }
 
+// ALiBi (arXiv 2108.12409) instead of rotation: 2^(-8 i / p) for the first p heads, p the largest power of two that
+// fits, then every other slope of twice as many heads. In bfloat16, as the official code has them.
+void set_alibi(ModelConfig& config) {
+  const int32_t heads = config.attention.num_heads;
+  const auto power = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(heads)));
+  std::vector<float>& slopes = config.attention.alibi;
+  for (int32_t i = 0; i < heads; ++i) {
+    const int32_t step = i < power ? 2 * (i + 1) : 2 * (i - power) + 1;
+    slopes.push_back(bf16_to_f32(f32_to_bf16(static_cast<float>(std::exp2(-4.0 * step / power)))));
+  }
+  config.ropes.clear();
+  config.layer_rope.assign(config.layer_rope.size(), -1);
+}
+
 void read_hf(HfConfigReader& reader, ModelConfig& config) {
   read_hf_common(reader, config, {.tied = true, .epsilon = 1e-5f, .activation = "gelu", .context = 2048});
   set_traits(config);
   config.mlp.activation = read_hf_activation(reader, "activation", "gelu");
-  if (reader.bool_or({"alibi"}, false)) reader.fail({ErrorCode::kUnsupported, "alibi is not supported"});
+  if (reader.bool_or({"alibi"}, false)) set_alibi(config);
   AttentionConfig& attention = config.attention;
   const bool grouped = reader.bool_or({"new_decoder_architecture"}, false);
   const bool one_head = !grouped && reader.bool_or({"multi_query"}, true);
