@@ -125,10 +125,10 @@ def parallel_decoders():
         note="the 7B layout: one key/value head behind the query heads in query_key_value, parallel attention with one "
              "layer norm, tied output")
     s["falcon_rw"] = dict(
-        cls=T.FalconForCausalLM, seed=6330, layers="transformer.h", gains=[("word_embeddings", 0.0, 0.25)],
+        cls=T.FalconForCausalLM, seed=6330, layers="transformer.h", gains=[("word_embeddings", 0.0, 0.12)],
         cfg=dec("FalconForCausalLM", "falcon", multi_query=False, new_decoder_architecture=False,
-                **(falcon | dict(alibi=True, parallel_attn=False, bias=True, hidden_size=48, num_attention_heads=6))),
-        note="the falcon-rw layout: ALiBi instead of rotation (6 heads: slopes of two series), serial blocks, biases")
+                **(falcon | dict(alibi=True, parallel_attn=False, bias=True, hidden_size=96, num_attention_heads=6))),
+        note="the falcon-rw layout: ALiBi instead of rotation (6 heads: slopes of two series), serial blocks, biases; computed with sdpa attention")
     s["falcon_new"] = dict(
         cls=T.FalconForCausalLM, seed=6350, layers="transformer.h", gains=[("word_embeddings", 0.0, 0.25)],
         cfg=dec("FalconForCausalLM", "falcon", multi_query=True, new_decoder_architecture=True, num_kv_heads=2, **falcon),
