@@ -1,9 +1,10 @@
 // Bodies of matmul_quant.h, built once per instruction set.
 //
 // Per block of 32 k, a panel's codes and scales are unpacked once into a scratch of the level 1 cache and multiplied
-// with all tokens of the tile, four at a time: the codes of two vectors of rows meet every activation that is
-// broadcast. The floats of an output are, for each block (or half block) in turn, acc = acc + sum * (scale_w * scale_x)
-// and then acc = acc + min_w * scaled_sum_x; nothing in that depends on the number of tokens, rows or panels at work.
+// with all tokens of the tile, a few at a time: the codes of two vectors of rows meet every activation that is
+// broadcast. Where there are few tokens, codes go from the panel into the products. The floats of an output are, for
+// each block (or half block) in turn, acc = acc + sum * (scale_w * scale_x) and then acc = acc + min_w * scaled_sum_x;
+// nothing in that depends on the number of tokens, rows or panels at work.
 #if defined(QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_
 #undef QUERN_KERNELS_CPU_MATMUL_QUANT_INL_H_
@@ -30,6 +31,8 @@ using VF = hn::Vec<DF>;
 constexpr int64_t kLanes = HWY_LANES(float);
 // Tokens that meet the same loaded codes: four fill the registers of AVX2, whose partial sums are 16 bits wide.
 constexpr int kTokensTogether = HWY_TARGET == HWY_SCALAR ? 1 : 4;
+// Tokens of a step whose products need no unpacked copy of the codes.
+constexpr int kFewTokens = kLanes > 8 ? 8 : 4;
 constexpr int64_t kPanelGroup = kLanes > 8 ? 2 : 1;  // panels that are worked on together: at least two vectors of rows
 
 // ---- Activations -------------------------------------------------------------------------------------------------
@@ -258,69 +261,102 @@ HWY_INLINE void unpack_scales(const std::byte* record, const std::byte* block, f
 
 // ---- Products ----------------------------------------------------------------------------------------------------
 
-// kV vectors of rows of unpacked blocks.
+// kV vectors of rows of a block.
 template <int kV>
 struct RowVectors {
-  const uint8_t* codes[kV];
+  const uint8_t* codes[kV];  // as Source reads them
   const float* scale[kV];
   const float* min[kV];
 };
 
-// Sums of kCount groups from kFirst on, added to `total`.
-template <class D, int kFirst, int kCount, int kT, int kV>
-HWY_INLINE void dot_groups(const RowVectors<kV>& w, const int8_t* HWY_RESTRICT acts, V32 (&total)[kT][kV]) {
-  if constexpr (D::kPartialGroups == 0) {
-#pragma GCC unroll 8
-    for (int g = kFirst; g < kFirst + kCount; ++g) {
-      Codes codes[kV];
-      for (int v = 0; v < kV; ++v) codes[v] = load_codes(w.codes[v] + 64 * g);
-      for (int t = 0; t < kT; ++t) {
-        const Acts a = broadcast_acts(acts + kBlockCols * t + 4 * g);
-        for (int v = 0; v < kV; ++v) total[t][v] = D::add(total[t][v], codes[v], a);
-      }
-    }
-  } else {
-    constexpr int kRun = HWY_MIN(D::kPartialGroups, kCount);
-#pragma GCC unroll 8
-    for (int first = kFirst; first < kFirst + kCount; first += kRun) {
-      typename D::Partial partial[kT][kV];
-#pragma GCC unroll 8
-      for (int g = first; g < first + kRun; ++g) {
-        Codes codes[kV];
-        for (int v = 0; v < kV; ++v) codes[v] = load_codes(w.codes[v] + 64 * g);
-        for (int t = 0; t < kT; ++t) {
-          const Acts a = broadcast_acts(acts + kBlockCols * t + 4 * g);
-          for (int v = 0; v < kV; ++v) {
-            partial[t][v] = g == first ? D::first(codes[v], a) : D::add(partial[t][v], codes[v], a);
-          }
-        }
-      }
-      for (int t = 0; t < kT; ++t) {
-        for (int v = 0; v < kV; ++v) total[t][v] = hn::Add(total[t][v], D::sum(partial[t][v]));
+// Where the codes of a group come from: a scratch that unpack_codes() filled, or the panel itself.
+struct FromScratch {
+  template <int kGroup>
+  static HWY_INLINE Codes load(const uint8_t* p) {
+    return load_codes(p + 64 * kGroup);
+  }
+};
+#if HWY_TARGET != HWY_SCALAR
+template <class K>
+struct FromPanel {
+  template <int kGroup>
+  static HWY_INLINE Codes load(const uint8_t* p) {
+    return unpack_group<K, kGroup>(p);
+  }
+};
+#endif
+
+// Group kGroup for kT tokens. kIsFirst: the partial sums begin with it.
+template <class D, class Source, int kGroup, bool kIsFirst, int kT, int kV, class Sum>
+HWY_INLINE void dot_group(const RowVectors<kV>& w, const int8_t* HWY_RESTRICT acts, Sum (&sums)[kT][kV]) {
+  Codes codes[kV];
+#pragma GCC unroll 16
+  for (int v = 0; v < kV; ++v) codes[v] = Source::template load<kGroup>(w.codes[v]);
+#pragma GCC unroll 16
+  for (int t = 0; t < kT; ++t) {
+    const Acts a = broadcast_acts(acts + kBlockCols * t + 4 * kGroup);
+#pragma GCC unroll 16
+    for (int v = 0; v < kV; ++v) {
+      if constexpr (kIsFirst) {
+        sums[t][v] = D::first(codes[v], a);
+      } else {
+        sums[t][v] = D::add(sums[t][v], codes[v], a);
       }
     }
   }
 }
 
+// Sums of kCount groups from kFirst on, added to `total`.
+template <class D, class Source, int kFirst, int kCount, int kT, int kV>
+HWY_INLINE void dot_groups(const RowVectors<kV>& w, const int8_t* HWY_RESTRICT acts, V32 (&total)[kT][kV]) {
+  if constexpr (kCount == 0) {
+    return;
+  } else if constexpr (D::kPartialGroups == 0) {
+    dot_group<D, Source, kFirst, false>(w, acts, total);
+    dot_groups<D, Source, kFirst + 1, kCount - 1>(w, acts, total);
+  } else {
+    constexpr int kRun = HWY_MIN(D::kPartialGroups, kCount);
+    typename D::Partial partial[kT][kV];
+    dot_group<D, Source, kFirst, true>(w, acts, partial);
+    if constexpr (kRun > 1) dot_group<D, Source, kFirst + 1, false>(w, acts, partial);
+    if constexpr (kRun > 2) dot_group<D, Source, kFirst + 2, false>(w, acts, partial);
+    if constexpr (kRun > 3) dot_group<D, Source, kFirst + 3, false>(w, acts, partial);
+    if constexpr (kRun > 4) dot_group<D, Source, kFirst + 4, false>(w, acts, partial);
+    if constexpr (kRun > 5) dot_group<D, Source, kFirst + 5, false>(w, acts, partial);
+    if constexpr (kRun > 6) dot_group<D, Source, kFirst + 6, false>(w, acts, partial);
+    if constexpr (kRun > 7) dot_group<D, Source, kFirst + 7, false>(w, acts, partial);
+#pragma GCC unroll 16
+    for (int t = 0; t < kT; ++t) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kV; ++v) total[t][v] = hn::Add(total[t][v], D::sum(partial[t][v]));
+    }
+    dot_groups<D, Source, kFirst + kRun, kCount - kRun>(w, acts, total);
+  }
+}
+
 // Half (or whole) block kHalf for kT tokens from `index` on; acc[t] are kV vectors, acc_stride floats apart.
-template <class K, int kHalf, int kT, int kV>
+template <class K, class Source, int kHalf, int kT, int kV>
 HWY_INLINE void multiply_half(const RowVectors<kV>& w, const ActTile& x, int64_t index, float* HWY_RESTRICT acc,
                               int64_t acc_stride) {
   const DF df;
   const D32 di;
   V32 total[kT][kV];
+#pragma GCC unroll 16
   for (int t = 0; t < kT; ++t) {
     V32 start = hn::Zero(di);
     if constexpr (K::kZero != 0) {
       const int32_t* neg_sum = K::kHalves == 2 ? x.neg_half[kHalf] : x.neg_sum;
       start = hn::ShiftLeft<log2_of(K::kZero)>(hn::Set(di, neg_sum[index + t]));
     }
+#pragma GCC unroll 16
     for (int v = 0; v < kV; ++v) total[t][v] = start;
   }
   constexpr int kCount = kGroups / K::kHalves;
-  dot_groups<Dot<K::kBits>, kHalf * kCount, kCount, kT, kV>(w, x.codes + index * kBlockCols, total);
+  dot_groups<Dot<K::kBits>, Source, kHalf * kCount, kCount>(w, x.codes + index * kBlockCols, total);
+#pragma GCC unroll 16
   for (int t = 0; t < kT; ++t) {
     const VF x_scale = hn::Set(df, x.scale[index + t]);
+#pragma GCC unroll 16
     for (int v = 0; v < kV; ++v) {
       float* at = acc + t * acc_stride + v * kLanes;
       const VF scale = hn::Mul(hn::Load(df, w.scale[v] + kPanelRows * kHalf), x_scale);
@@ -335,47 +371,50 @@ HWY_INLINE void multiply_half(const RowVectors<kV>& w, const ActTile& x, int64_t
   }
 }
 
-template <class K, int kT, int kV>
+template <class K, class Source, int kT, int kV>
 HWY_INLINE void multiply_block(const RowVectors<kV>& w, const ActTile& x, int64_t index, float* acc,
                                int64_t acc_stride) {
-  multiply_half<K, 0, kT, kV>(w, x, index, acc, acc_stride);
-  if constexpr (K::kHalves == 2) multiply_half<K, 1, kT, kV>(w, x, index, acc, acc_stride);
+  multiply_half<K, Source, 0, kT>(w, x, index, acc, acc_stride);
+  if constexpr (K::kHalves == 2) multiply_half<K, Source, 1, kT>(w, x, index, acc, acc_stride);
 }
 
-// One block of kPanels panels with all tokens of the tile; kTokens of them at a time, where that is 1 there are no
-// more.
-template <class K, int kPanels, bool kIsSingle>
-HWY_INLINE void multiply_panels(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
-  constexpr int64_t kVectors = kPanels * kPanelRows / kLanes;
-  constexpr int kV = HWY_MIN(2, kVectors);
-  constexpr int64_t kStride = kPanels * kPanelRows;
-  const int64_t index = block_idx * x.num_tokens;
-  for (int64_t first = 0; first < kVectors; first += kV) {
-    RowVectors<kV> w;
-    for (int v = 0; v < kV; ++v) {
-      const PanelBlock& block = blocks[(first + v) * kLanes / kPanelRows];
-      const int64_t row = (first + v) * kLanes % kPanelRows;
-      w.codes[v] = block.codes + 4 * row;
-      w.scale[v] = block.scale[0] + row;
-      w.min[v] = block.min[0] + row;
-    }
-    float* at = acc + first * kLanes;
-    if constexpr (kIsSingle) {
-      multiply_block<K, 1, kV>(w, x, index, at, kStride);
-    } else {
-      constexpr int64_t kTokens = kTokensTogether;
-      int64_t t = 0;
-      for (; t + kTokens <= x.num_tokens; t += kTokens) {
-        multiply_block<K, kTokens, kV>(w, x, index + t, at + t * kStride, kStride);
-      }
-      for (; t < x.num_tokens; ++t) multiply_block<K, 1, kV>(w, x, index + t, at + t * kStride, kStride);
-    }
+// Vectors of rows that meet each activation together.
+constexpr int vectors_together(int panels) {
+  return HWY_MIN(2, panels * static_cast<int>(kPanelRows / kLanes));
+}
+
+// The vectors from `first` on of panels that lie in `blocks`, and whose codes lie at codes[panel].
+template <int kV>
+HWY_INLINE RowVectors<kV> row_vectors(const PanelBlock* blocks, const uint8_t* const* codes, int64_t first) {
+  RowVectors<kV> w;
+#pragma GCC unroll 16
+  for (int v = 0; v < kV; ++v) {
+    const int64_t panel = (first + v) * kLanes / kPanelRows;
+    const int64_t row = (first + v) * kLanes % kPanelRows;
+    w.codes[v] = codes[panel] + 4 * row;
+    w.scale[v] = blocks[panel].scale[0] + row;
+    w.min[v] = blocks[panel].min[0] + row;
   }
+  return w;
 }
 
+// One block of kPanels unpacked panels with all tokens of the tile.
 template <class K, int kPanels>
 HWY_NOINLINE void multiply_tile(const PanelBlock* blocks, const ActTile& x, int64_t block_idx, float* acc) {
-  multiply_panels<K, kPanels, false>(blocks, x, block_idx, acc);
+  constexpr int64_t kStride = kPanels * kPanelRows;
+  constexpr int kV = vectors_together(kPanels);
+  const int64_t index = block_idx * x.num_tokens;
+  const uint8_t* codes[kPanels];
+  for (int i = 0; i < kPanels; ++i) codes[i] = blocks[i].codes;
+  for (int64_t first = 0; first * kLanes < kStride; first += kV) {
+    const RowVectors<kV> w = row_vectors<kV>(blocks, codes, first);
+    float* at = acc + first * kLanes;
+    int64_t t = 0;
+    for (; t + kTokensTogether <= x.num_tokens; t += kTokensTogether) {
+      multiply_block<K, FromScratch, kTokensTogether>(w, x, index + t, at + t * kStride, kStride);
+    }
+    for (; t < x.num_tokens; ++t) multiply_block<K, FromScratch, 1>(w, x, index + t, at + t * kStride, kStride);
+  }
 }
 
 inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows, const float* acc, int64_t acc_stride) {
@@ -401,6 +440,7 @@ constexpr BlockOffsets offsets_of(const PackedLayout& layout, int64_t b) {
   return {record, record + layout.header_bytes() + in_record};
 }
 
+// kPanels panels with the tokens of run's first tile.
 template <class K, int kPanels>
 HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
   constexpr PackedLayout kLayout = K::kLayout;
@@ -417,15 +457,42 @@ HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
       unpack_scales<K>(base + record_offset, base + block_offset, blocks[i].scale[0], blocks[i].min[0]);
       unpack_codes<K>(reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset()), blocks[i].codes);
     }
-    if (x.num_tokens == 1) {
-      multiply_panels<typename K::Product, kPanels, true>(blocks, x, b, acc);
-    } else {
-      multiply_tile<typename K::Product, kPanels>(blocks, x, b, acc);
+    multiply_tile<typename K::Product, kPanels>(blocks, x, b, acc);
+  }
+  const int64_t first_row = first_panel * kPanelRows;
+  store_rows(run, first_row, HWY_MIN(kStride, run.num_rows - first_row), acc, kStride);
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// The same for at most kT tokens, whose products take the codes from the panel: storing them would cost more than
+// unpacking them. Tokens past the last are computed and dropped.
+template <class K, int kPanels, int kT>
+HWY_NOINLINE void run_few(const PanelRun& run, int64_t first_panel) {
+  constexpr PackedLayout kLayout = K::kLayout;
+  constexpr int64_t kStride = kPanels * kPanelRows;
+  const ActTile& x = *run.tiles;
+  constexpr int kV = vectors_together(kPanels);
+  alignas(64) float acc[kT * kStride] = {};
+  PanelBlock blocks[kPanels];
+  const std::byte* panel = run.panels + static_cast<size_t>(first_panel) * run.panel_bytes;
+  for (int64_t b = 0; b < x.num_blocks; ++b) {
+    const auto [record_offset, block_offset] = offsets_of(kLayout, b);
+    const uint8_t* codes[kPanels];
+    for (int i = 0; i < kPanels; ++i) {
+      const std::byte* base = panel + static_cast<size_t>(i) * run.panel_bytes;
+      unpack_scales<K>(base + record_offset, base + block_offset, blocks[i].scale[0], blocks[i].min[0]);
+      codes[i] = reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset());
+    }
+#pragma GCC unroll 4
+    for (int64_t first = 0; first * kLanes < kStride; first += kV) {
+      multiply_block<typename K::Product, FromPanel<K>, kT>(row_vectors<kV>(blocks, codes, first), x, b * x.num_tokens,
+                                                            acc + first * kLanes, kStride);
     }
   }
   const int64_t first_row = first_panel * kPanelRows;
   store_rows(run, first_row, HWY_MIN(kStride, run.num_rows - first_row), acc, kStride);
 }
+#endif
 
 #if HWY_TARGET == HWY_AVX3_DL && HWY_ARCH_X86_64
 template <class K>
@@ -457,6 +524,17 @@ HWY_INLINE bool run_with_tiles(const PanelRun&) {
 }
 #endif
 
+template <class K, int kPanels>
+HWY_INLINE void run_panels_of_tile(const PanelRun& run, int64_t panel) {
+#if HWY_TARGET != HWY_SCALAR
+  const int64_t tokens = run.tiles->num_tokens;
+  if (tokens == 1) return run_few<K, kPanels, 1>(run, panel);
+  if (tokens <= 4) return run_few<K, kPanels, 4>(run, panel);
+  if (tokens <= kFewTokens) return run_few<K, kPanels, kFewTokens>(run, panel);
+#endif
+  run_group<K, kPanels>(run, panel);
+}
+
 template <DType kDType>
 void run_panels(const PanelRun& run) {
   using K = WeightKind<kDType>;
@@ -467,8 +545,10 @@ void run_panels(const PanelRun& run) {
     one.tiles = run.tiles + i;
     one.out = run.out.from(i * kTileTokens);
     int64_t panel = 0;
-    for (; panel + kPanelGroup <= num_panels; panel += kPanelGroup) run_group<K, kPanelGroup>(one, panel);
-    for (; panel < num_panels; ++panel) run_group<K, 1>(one, panel);
+    // One token: panel by panel, one stream of memory.
+    const int64_t groups_end = one.tiles->num_tokens == 1 ? 0 : num_panels / kPanelGroup * kPanelGroup;
+    for (; panel < groups_end; panel += kPanelGroup) run_panels_of_tile<K, kPanelGroup>(one, panel);
+    for (; panel < num_panels; ++panel) run_panels_of_tile<K, 1>(one, panel);
   }
 }
 
