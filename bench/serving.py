@@ -6,6 +6,7 @@ Starts `quern serve` for each part, asks over HTTP, prints one line a figure; me
 import argparse
 import http.client
 import json
+import random
 import re
 import shutil
 import statistics
@@ -14,12 +15,13 @@ import tempfile
 import threading
 import time
 
+MODEL_NAME = "model"
 SENTENCE = "The keeper of the lighthouse wrote down number {} in a book that nobody would read for years. "
 
 
 class Server:
     def __init__(self, args, *options):
-        command = [args.quern, "serve", args.model, "-t", str(args.threads), "--port", "0", *options]
+        command = [args.quern, "serve", args.model, "--served-model-name", MODEL_NAME, "-t", str(args.threads), "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if match := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):
@@ -140,20 +142,175 @@ def intruder(args):
            f"first token {median(alone):.2f} s alone, {first[0][0]:.2f} s: {first[0][0] / median(alone):.2f} times")
 
 
-def crowd(args):
-    with Server(args) as server:
-        counts = []
+def texts(count, words):
+    """Prompts of about `words` words that share nothing, not even their first token."""
+    draw = random.Random(1)
+    vocabulary = ("river stone lantern harbour winter copper letter garden mountain signal orchard captain mirror thunder "
+                  "village basket feather island kitchen whistle").split()
+    return [" ".join([str(i), *(draw.choice(vocabulary) for _ in range(words))]) for i in range(count)]
 
-        def read(i):
-            counts.append(server.complete(document(6, 70 * i), 128)[2]["completion_tokens"])
-        threads = [threading.Thread(target=read, args=(i,)) for i in range(32)]
+
+def ask_all(port, prompts, tokens, **fields):
+    """All at once, whole answers, so that the client costs little: seconds and tokens."""
+    counts = [0] * len(prompts)
+
+    def ask(i):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1200)
+        body = {"model": MODEL_NAME, "prompt": prompts[i], "max_tokens": tokens, "temperature": 0, "ignore_eos": True, **fields}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, text
+        counts[i] = json.loads(text)["usage"]["completion_tokens"]
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(prompts))]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - begin
+    assert counts == [tokens] * len(prompts), counts
+    return seconds, sum(counts)
+
+
+class Peer:
+    """Another server on a free port, ready when /health says so."""
+
+    def __init__(self, command, port):
+        self.port = port
+        self.process = subprocess.Popen([part.replace("PORT", str(port)) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            time.sleep(0.5)
+            assert self.process.poll() is None, f"{command[0]} ended"
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+            except OSError:
+                pass
+        raise RuntimeError(f"{command[0]} does not answer")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def crowd(args):
+    servers = {"quern": lambda: Server(args)}
+    if args.llama_server:
+        servers["llama-server"] = lambda: Peer([args.llama_server, "-m", args.model, "-t", str(args.threads), "-np", "32", "-c", str(32 * 512),
+                                                "--port", "PORT"], 9871)
+    if args.vllm:
+        servers["vllm"] = lambda: Peer([args.vllm, "serve", args.vllm_model, "--served-model-name", MODEL_NAME, "--max-model-len", "1024",
+                                        "--max-num-seqs", "64", "--port", "PORT"], 9872)
+    prompts = texts(32, args.crowd_words)
+    rates = {name: [] for name in servers}
+    for _ in range(args.turns):
+        for name, start in servers.items():
+            with start() as server:
+                ask_all(server.port, prompts[:2], 4)
+                seconds, tokens = ask_all(server.port, prompts, 128)
+                rates[name].append(tokens / seconds)
+    ours = median(rates["quern"])
+    for name, values in rates.items():
+        report(f"32 streams, about 128 in, 128 out, {name}", f"{median(values):.0f} tok/s out, prefill counted" +
+               (f": quern has {ours / median(values):.2f} times that" if name != "quern" else ""))
+
+
+def cost(args):
+    """The same work by the engine alone: `quern generate --jsonl`."""
+    prompts, alone, served = texts(32, args.crowd_words), [], []
+    for _ in range(args.turns):
+        process = subprocess.Popen([args.quern, "generate", args.model, "-t", str(args.threads), "--jsonl", "--json"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = lambda prompt, tokens: json.dumps({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}) + "\n"
+        process.stdin.write(line("Hi", 1))
+        process.stdin.flush()
+        process.stdout.readline()
         begin = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        seconds = time.perf_counter() - begin
-    report("32 streams, about 128 in, 128 out", f"{sum(counts) / seconds:.0f} tok/s out, prefill counted")
+        process.stdin.write("".join(line(prompt, 128) for prompt in prompts))
+        process.stdin.close()
+        tokens = sum(len(json.loads(answer)["ids"]) for answer in process.stdout)
+        alone.append(tokens / (time.perf_counter() - begin))
+        process.wait()
+        with Server(args) as server:
+            ask_all(server.port, prompts[:2], 4)
+            seconds, tokens = ask_all(server.port, prompts, 128)
+            served.append(tokens / seconds)
+    report("32 streams", f"{median(alone):.0f} tok/s by the engine alone, {median(served):.0f} over HTTP: {100 - 100 * median(served) / median(alone):.1f} % less")
+
+
+def kv(args):
+    """How much of the KV memory that is taken holds tokens, and what n = 8 takes."""
+    with Server(args) as server:
+        shares, stop = [], threading.Event()
+
+        def watch():
+            while not stop.wait(0.05):
+                live, tokens = server.metric("vllm:kv_blocks_live"), server.metric("vllm:kv_tokens_live")
+                if live > 0:
+                    shares.append((tokens / (16 * live), live))
+        thread = threading.Thread(target=watch)
+        thread.start()
+        ask_all(server.port, texts(32, args.crowd_words), 128)
+        stop.set()
+        thread.join()
+        report("KV in use / reserved, 32 streams", f"{100 * statistics.mean(share for share, _ in shares):.1f} % on average of {len(shares)} looks")
+        shares.clear()
+        stop.clear()
+        thread = threading.Thread(target=watch)
+        thread.start()
+        prompt = texts(1, 500)[0]
+        usage = {}
+
+        def ask():
+            usage.update(server.complete(prompt, 48, n=8, temperature=1.0)[2])
+        ask()
+        stop.set()
+        thread.join()
+        blocks = -(-usage["prompt_tokens"] // 16)
+        report(f"n = 8 on a prompt of {usage['prompt_tokens']} tokens", f"{max(live for _, live in shares):.0f} blocks at most, the prompt alone takes {blocks}, eight copies would take {8 * blocks}")
+
+
+def idle(args):
+    """Memory of 1,000 streams that are open and wait for their first token."""
+    with Server(args, "--max-num-seqs", "1", "--max-waiting", "1100", "--max-connections", "2000") as server:
+        resident = lambda: int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{server.process.pid}/status").read()).group(1)) / 1024
+        connections = []
+
+        def open_stream(tokens):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+            body = {"prompt": "Once upon a time", "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+            connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+            connections.append(connection)
+        open_stream(4000)
+        time.sleep(1)
+        before = resident()
+        for _ in range(1000):
+            open_stream(8)
+        time.sleep(2)
+        waiting = server.metric("vllm:num_requests_waiting")
+        after = resident()
+        for connection in connections:
+            connection.close()
+    report(f"{waiting:.0f} idle streams", f"{after - before:.1f} MiB")
+
+
+def schema(args):
+    """A JSON schema's cost in tokens per second: lists of numbers, with and without, 8 streams."""
+    shape = {"type": "object", "properties": {"values": {"type": "array", "items": {"type": "integer"}, "minItems": 200}}, "required": ["values"]}
+    rates = {"without": [], "with": []}
+    with Server(args) as server:
+        for _ in range(args.turns):
+            for name, fields in {"without": {}, "with": {"structured_outputs": {"json": shape}}}.items():
+                prompts = texts(8, 30)
+                seconds, tokens = ask_all(server.port, prompts, 128, **{"speculation": "off", **fields})
+                rates[name].append(tokens / seconds)
+    report("8 streams with a JSON schema", f"{median(rates['with']):.0f} tok/s against {median(rates['without']):.0f} without: {100 - 100 * median(rates['with']) / median(rates['without']):.1f} % less")
 
 
 def median(values):
@@ -164,7 +321,8 @@ def report(name, figure):
     print(f"{name}: {figure}", flush=True)
 
 
-PARTS = {"prefix": prefix, "disk": disk, "speculation": speculation, "intruder": intruder, "crowd": crowd}
+PARTS = {"prefix": prefix, "disk": disk, "speculation": speculation, "intruder": intruder, "crowd": crowd, "cost": cost, "kv": kv, "idle": idle,
+         "schema": schema}
 
 
 def main():
@@ -174,6 +332,10 @@ def main():
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--crowd-words", type=int, default=100, help="words of the crowd's prompts: about 1.25 tokens each")
+    parser.add_argument("--llama-server", metavar="PATH", help="llama.cpp's server, for the crowd")
+    parser.add_argument("--vllm", metavar="PATH", help="vLLM's command, for the crowd, with --vllm-model FOLDER (the same weights in bfloat16)")
+    parser.add_argument("--vllm-model", metavar="FOLDER")
     args = parser.parse_args()
     for name in args.only:
         PARTS[name](args)
