@@ -68,6 +68,7 @@ class EngineCore {
   void describe_running();
   void order_waiting(size_t count);  // of the list: by priority, then in turns of tenants, then by arrival
   void describe_waiting();
+  int32_t wanted_blocks(const PlannerSequence& sequence) const;  // before it is admitted, or goes on to its end
   void adopt(const Plan& plan);  // preempts, admits, grows; afterwards chunks_ are the sequences that run
   void preempt(int64_t id);
   void admit(int64_t id);
@@ -82,9 +83,9 @@ class EngineCore {
     int32_t saved_blocks = 0;  // of positions that then need not be computed
   };
   bool reading_pays(const Restore& plan) const;
-  Restore plan_restore(Sequence& sequence, int32_t room);
+  Restore plan_restore(Sequence& sequence, int32_t in_memory_blocks, int64_t room);
   void read_blocks(Sequence& sequence, const Restore& plan, std::vector<BlockId>& held);
-  void restore(Sequence& sequence);
+  bool restore(Sequence& sequence, const GroupedBlocks::PrefixMatch& match, int64_t room);
 
   // core.cc
   std::unique_ptr<Sequence> make_sequence(int64_t request_id, int64_t arrival, int32_t index,

@@ -45,8 +45,8 @@ bool EngineCore::reading_pays(const Restore& plan) const {
   return disk_read_seconds_ * plan.read_blocks <= compute * options_.disk_patience;
 }
 
-// The longest prefix that memory and disk hold together, as far as `room` blocks allow.
-EngineCore::Restore EngineCore::plan_restore(Sequence& sequence, int32_t room) {
+// The longest prefix that memory and disk hold together, as far as `room` blocks allow, if it is longer than memory's.
+EngineCore::Restore EngineCore::plan_restore(Sequence& sequence, int32_t in_memory_blocks, int64_t room) {
   const std::span<const int32_t> tokens = sequence.tokens;
   GroupedBlocks& blocks = sequence.blocks;
   const auto tokens_of = [&](int32_t i) { return tokens.subspan(static_cast<size_t>(i) * kKvBlockSize, kKvBlockSize); };
@@ -55,20 +55,19 @@ EngineCore::Restore EngineCore::plan_restore(Sequence& sequence, int32_t room) {
     return in_memory(g, i) || options_.disk->contains(blocks.key(tokens, g, i), tokens_of(i));
   };
   int32_t limit = blocks.prefix_blocks_max(tokens);
-  const int32_t there = blocks.longest_prefix(limit, [&](int32_t g, int32_t i) { return in_memory(g, i).has_value(); });
   while (true) {
     Restore plan{.length = blocks.longest_prefix(limit, is_somewhere)};
-    if (plan.length <= there) return {};
-    plan.saved_blocks = plan.length - there;
+    if (plan.length <= in_memory_blocks) return {};
+    plan.saved_blocks = plan.length - in_memory_blocks;
     int32_t cached = 0;  // which are held meanwhile, so that making room does not evict them
     blocks.for_each_needed(plan.length, [&](int32_t g, int32_t i) {
       const auto block = in_memory(g, i);
       plan.read_blocks += !block;
       cached += block && pool_->references(*block) == 0;
     });
-    const int32_t excess = std::max(plan.read_blocks - kRestoredMax, plan.read_blocks + cached - room);
+    const int64_t excess = std::max<int64_t>(plan.read_blocks - kRestoredMax, plan.read_blocks + cached - room);
     if (excess <= 0) return plan;
-    limit = plan.length - (excess + groups_.count() - 1) / groups_.count();
+    limit = plan.length - static_cast<int32_t>((excess + groups_.count() - 1) / groups_.count());
   }
 }
 
@@ -96,18 +95,24 @@ void EngineCore::read_blocks(Sequence& sequence, const Restore& plan, std::vecto
   });
 }
 
-// Restored blocks become cached ones, as if a request had just ended: the plan then finds them like any others.
-void EngineCore::restore(Sequence& sequence) {
-  if (options_.disk == nullptr || sequence.disk_checked) return;
+// Restored blocks become cached ones, as if a request had just ended: the plan then finds them like any others. `room`:
+// blocks that nobody before it wants. Where they do not hold the whole sequence it will not be admitted yet, and what
+// came back would be gone until it is. true: `match`, what memory has, may have grown.
+bool EngineCore::restore(Sequence& sequence, const GroupedBlocks::PrefixMatch& match, int64_t room) {
+  if (options_.disk == nullptr || sequence.disk_checked) return false;
+  const bool is_next = running_.empty() && waiting_view_.empty();
+  const int64_t wanted = match.cached_blocks +
+                         wanted_blocks({.computed = match.tokens, .target = sequence.target(), .blocks = match.blocks});
+  if (!is_next && room < wanted) return false;
   sequence.disk_checked = true;
-  const int32_t room = pool_->num_available() - 2 * groups_.count() * static_cast<int32_t>(running_.size());
-  const Restore plan = plan_restore(sequence, room);
-  if (plan.read_blocks == 0 || !reading_pays(plan)) return;
-  const int32_t before = sequence.blocks.match_prefix(sequence.tokens).tokens;
+  const Restore plan = plan_restore(sequence, match.blocks, room);
+  if (plan.read_blocks == 0 || !reading_pays(plan)) return false;
   std::vector<BlockId> held;
   read_blocks(sequence, plan, held);
-  totals_.disk_hits_total += static_cast<uint64_t>(sequence.blocks.match_prefix(sequence.tokens).tokens - before);
+  const int32_t after = sequence.blocks.match_prefix(sequence.tokens).tokens;
+  totals_.disk_hits_total += static_cast<uint64_t>(after - match.tokens);
   for (auto block = held.rbegin(); block != held.rend(); ++block) pool_->release(*block);
+  return true;
 }
 
 }  // namespace quern

@@ -126,16 +126,22 @@ void EngineCore::order_waiting(size_t count) {
   }
 }
 
+int32_t EngineCore::wanted_blocks(const PlannerSequence& sequence) const {
+  return lacking_blocks(sequence, groups_, options_.planner.max_num_batched_tokens) + groups_.count();
+}
+
 void EngineCore::describe_waiting() {
   waiting_view_.clear();
+  int64_t room = pool_->num_available();
+  for (const PlannerSequence& sequence : running_view_) room -= wanted_blocks(sequence);
   const size_t admitted_max = static_cast<size_t>(options_.planner.max_num_seqs) - running_.size();
   order_waiting(admitted_max);
   for (Sequence* sequence : service_order_) {
     if (waiting_view_.size() >= admitted_max) break;
     GroupedBlocks::PrefixMatch match;
     if (options_.enable_prefix_caching && !sequence->scores_prompt()) {
-      restore(*sequence);
       match = sequence->blocks.match_prefix(sequence->tokens);
+      if (restore(*sequence, match, room)) match = sequence->blocks.match_prefix(sequence->tokens);
     }
     waiting_view_.push_back({.id = sequence->id,
                              .computed = match.tokens,
@@ -145,6 +151,7 @@ void EngineCore::describe_waiting() {
                              .chunk_max = chunk_max(*sequence),
                              .priority = sequence->priority(),
                              .arrival = sequence->arrival});
+    room -= match.cached_blocks + wanted_blocks(waiting_view_.back());
   }
 }
 

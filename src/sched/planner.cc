@@ -77,21 +77,8 @@ class Planner {
     return sequence.exclusive_blocks < 0 ? sequence.blocks * num_groups_ : sequence.exclusive_blocks;
   }
 
-  // What the known tokens of a sequence will take beyond what it holds now.
   int32_t lacking_blocks(const PlannerSequence& sequence) const {
-    const int64_t grown = growth(sequence, gap(sequence));
-    int64_t lacking = 0;
-    for (int32_t window : groups_.windows) {
-      int64_t of_group = grown;
-      if (window > 0) {
-        const int32_t freed = std::max(0, sequence.computed - window + 1) / block_size_;
-        const int64_t held = std::max(0, sequence.blocks - freed);
-        const int64_t most = window_blocks(window, options_.max_num_batched_tokens, block_size_);
-        of_group = std::clamp<int64_t>(most - held, 0, grown);
-      }
-      lacking += of_group;
-    }
-    return static_cast<int32_t>(lacking);
+    return quern::lacking_blocks(sequence, groups_, options_.max_num_batched_tokens);
   }
 
   // The most tokens of the gap that budget, long-prefill limit and `blocks` allow.
@@ -202,6 +189,22 @@ class Planner {
 };
 
 }  // namespace
+
+int32_t lacking_blocks(const PlannerSequence& sequence, const BlockGroups& groups, int32_t chunk_max) {
+  const int32_t size = groups.block_size;
+  const int64_t grown = std::max(0, (sequence.target + size - 1) / size - sequence.blocks);
+  int64_t lacking = 0;
+  for (int32_t window : groups.windows) {
+    int64_t of_group = grown;
+    if (window > 0) {
+      const int32_t freed = std::max(0, sequence.computed - window + 1) / size;
+      const int64_t held = std::max(0, sequence.blocks - freed);
+      of_group = std::clamp<int64_t>(window_blocks(window, chunk_max, size) - held, 0, grown);
+    }
+    lacking += of_group;
+  }
+  return static_cast<int32_t>(lacking);
+}
 
 Plan make_plan(const PlannerOptions& options, std::span<const PlannerSequence> running,
                std::span<const PlannerSequence> waiting, int32_t free_blocks, const BlockGroups& groups) {

@@ -68,4 +68,8 @@ struct Plan {
 Plan make_plan(const PlannerOptions& options, std::span<const PlannerSequence> running,
                std::span<const PlannerSequence> waiting, int32_t free_blocks, const BlockGroups& groups);
 
+// Blocks that the known tokens of a sequence will take beyond what it holds, where a step computes at most `chunk_max`
+// of them.
+int32_t lacking_blocks(const PlannerSequence& sequence, const BlockGroups& groups, int32_t chunk_max);
+
 }  // namespace quern
