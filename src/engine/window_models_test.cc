@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "engine/engine_factory.h"
 #include "engine/sequence_runner.h"
