@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <type_traits>
 
 #include "base/mapped_file.h"
 #include "base/status.h"
 #include "formats/hf_folder.h"
+#include "models/kv_layout.h"
 #include "models/model_config.h"
 
 namespace quern::cli {
@@ -145,6 +147,15 @@ int64_t cache_values(const ModelConfig& config) {
   return static_cast<int64_t>(kv_bytes_per_token(config, KvDType::kF16, KvDType::kF16)) / 2 / config.num_layers;
 }
 
+// Bytes per token that stay once it is behind all windows; nullopt: there are none.
+std::optional<int64_t> bytes_behind_windows(const ModelConfig& config) {
+  const KvLayout layout = window_kv_groups(kv_layer_specs(config, KvDType::kF16, KvDType::kF16),
+                                           config.attention.window, config.context_length);
+  const auto full = std::ranges::count(layout.windows, 0);
+  if (full == layout.num_groups()) return std::nullopt;
+  return full * layout.block_bytes() / kKvBlockSize;
+}
+
 void add_model(const Inspected& inspected, Json& report) {
   if (!inspected.model) return;
   const ModelConfig& config = *inspected.model;
@@ -154,6 +165,7 @@ void add_model(const Inspected& inspected, Json& report) {
   Json cache = {{"bytes_per_token", kv_bytes_per_token(config, KvDType::kF16, KvDType::kF16)},
                 {"dtype", "f16"},
                 {"values_per_token_and_layer", cache_values(config)}};
+  if (const auto behind = bytes_behind_windows(config)) cache["bytes_per_token_behind_windows"] = *behind;
   const MlaConfig& mla = config.attention.mla;
   if (mla.kv_lora_rank > 0) cache["latent"] = {{"kv_lora_rank", mla.kv_lora_rank}, {"rope_dim", mla.rope_dim}};
   for (const auto& [name, dtype] : kCacheTypes) {
@@ -178,6 +190,7 @@ std::string model_text(const Inspected& inspected) {
   for (const auto& [name, dtype] : kCacheTypes) {
     if (dtype != KvDType::kF16) text += fmt::format(", {} {}", name, kv_bytes_per_token(config, dtype, dtype));
   }
+  if (const auto behind = bytes_behind_windows(config)) text += fmt::format("; {} (f16) behind the windows", *behind);
   return text + "\n";
 }
 

@@ -9,27 +9,13 @@
 
 namespace quern {
 
-namespace {
-
-// The widest window when every layer has one, else 0: some layer needs all keys.
-int32_t widest_window(const ModelConfig& config) {
-  int32_t widest = 0;
-  for (int32_t window : config.attention.window) {
-    if (window <= 0) return 0;
-    widest = std::max(widest, window);
-  }
-  return widest;
-}
-
-}  // namespace
-
 EngineCore::EngineCore(Runner& runner, const Tokenizer* tokenizer, const CoreOptions& options,
                        std::unique_ptr<BlockPool> pool)
     : runner_(runner),
       tokenizer_(tokenizer),
       options_(options),
       pool_(std::move(pool)),
-      window_(widest_window(runner.config())),
+      groups_{.block_size = kKvBlockSize, .windows = runner.kv_layout().windows},
       pace_(options.decode_pace) {
   const size_t tokens_max = static_cast<size_t>(options.planner.max_num_batched_tokens);
   const size_t sequences_max = static_cast<size_t>(options.planner.max_num_seqs);
@@ -38,9 +24,10 @@ EngineCore::EngineCore(Runner& runner, const Tokenizer* tokenizer, const CoreOpt
   waiting_view_.reserve(sequences_max);
   chunks_.reserve(sequences_max);
   spans_.reserve(sequences_max);
+  tables_.reserve(sequences_max * groups_.windows.size());
   logits_rows_.reserve(sequences_max);
   ids_.reserve(tokens_max);
-  slots_.reserve(tokens_max);
+  slots_.reserve(tokens_max * groups_.windows.size());
 }
 
 Result<std::unique_ptr<EngineCore>> EngineCore::create(Runner& runner, const Tokenizer* tokenizer,
@@ -76,7 +63,7 @@ std::unique_ptr<Sequence> EngineCore::make_sequence(int64_t request_id, int64_t 
       .arrival = arrival,
       .index = index,
       .prompt_tokens = static_cast<int32_t>(prompt.size()),
-      .blocks = SequenceBlocks(*pool_, salt_of(*valid)),
+      .blocks = GroupedBlocks(*pool_, groups_.windows, salt_of(*valid)),
       .sampler = make_sampler(sampling, runner_.config().vocab_size),
       .text = AnswerText(tokenizer_, valid->request.skip_special_tokens, valid->stops),
   });
@@ -147,7 +134,6 @@ void EngineCore::step() {
 
 void EngineCore::build_batch() {
   ids_.clear();
-  slots_.clear();
   spans_.clear();
   logits_rows_.clear();
   for (Chunk& chunk : chunks_) {
@@ -157,17 +143,36 @@ void EngineCore::build_batch() {
     spans_.push_back({.span = {.query_begin = static_cast<int32_t>(ids_.size()),
                                .query_count = chunk.tokens,
                                .context_begin = begin,
-                               .blocks = sequence.blocks.blocks()},
+                               .blocks = sequence.blocks.blocks(0)},
                       .prompt_tokens = sequence.prompt_tokens,
                       .adapter = sequence.valid->adapter.adapter.get(),
                       .adapter_scale = sequence.valid->adapter.scale});
     for (int32_t position = begin; position < end; ++position) {
       ids_.push_back(position < target ? sequence.tokens[position] : sequence.draft[position - target]);
-      slots_.push_back(sequence.blocks.slot(position));
     }
     chunk.rows = std::max(0, end - target + 1);
     if (sequence.scores_prompt() && begin < sequence.prompt_tokens) chunk.rows = chunk.tokens;
     for (int32_t row = chunk.rows; row > 0; --row) logits_rows_.push_back(static_cast<int32_t>(ids_.size()) - row);
+  }
+  place_batch();
+}
+
+// Block tables and slots of each group.
+void EngineCore::place_batch() {
+  slots_.clear();
+  for (int32_t group = 0; group < groups_.count(); ++group) {
+    for (const Chunk& chunk : chunks_) {
+      const Sequence& sequence = *chunk.sequence;
+      for (int32_t i = 0; i < chunk.tokens; ++i) slots_.push_back(sequence.blocks.slot(group, sequence.computed + i));
+    }
+  }
+  tables_.clear();
+  for (const Chunk& chunk : chunks_) {
+    for (int32_t group = 0; group < groups_.count(); ++group) tables_.push_back(chunk.sequence->blocks.blocks(group));
+  }
+  const size_t num_groups = groups_.windows.size();
+  for (size_t i = 0; i < spans_.size(); ++i) {
+    spans_[i].tables = std::span(tables_).subspan(i * num_groups, num_groups);
   }
 }
 

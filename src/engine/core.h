@@ -68,6 +68,7 @@ class EngineCore {
   void describe_running();
   void order_waiting(size_t count);  // of the list: by priority, then in turns of tenants, then by arrival
   void describe_waiting();
+  int32_t wanted_blocks(const PlannerSequence& sequence) const;  // before it is admitted, or goes on to its end
   void adopt(const Plan& plan);  // preempts, admits, grows; afterwards chunks_ are the sequences that run
   void preempt(int64_t id);
   void admit(int64_t id);
@@ -76,14 +77,22 @@ class EngineCore {
   // core_disk.cc
   void attach_disk();
   void save_block(BlockId block, const PrefixKey& key, std::span<const int32_t> tokens);
-  bool reading_pays() const;
-  void restore(Sequence& sequence);
+  struct Restore {
+    int32_t length = 0;        // of the prefix, in blocks, once all are read
+    int32_t read_blocks = 0;   // that only the disk has
+    int32_t saved_blocks = 0;  // of positions that then need not be computed
+  };
+  bool reading_pays(const Restore& plan) const;
+  Restore plan_restore(Sequence& sequence, int32_t in_memory_blocks, int64_t room);
+  void read_blocks(Sequence& sequence, const Restore& plan, std::vector<BlockId>& held);
+  bool restore(Sequence& sequence, const GroupedBlocks::PrefixMatch& match, int64_t room);
 
   // core.cc
   std::unique_ptr<Sequence> make_sequence(int64_t request_id, int64_t arrival, int32_t index,
                                           std::shared_ptr<const ValidRequest> valid);
   uint64_t salt_of(const ValidRequest& valid) const;
   void build_batch();
+  void place_batch();
   void begin_constraints(Sequence& sequence);
 
   // core_apply.cc: what the logits mean.
@@ -115,9 +124,9 @@ class EngineCore {
   CoreOptions options_;
   std::unique_ptr<BlockPool> pool_;                // before the sequences, whose blocks refer to it
   std::unique_ptr<GrammarWorker> grammar_worker_;  // before the sequences; made with the first grammar
-  int32_t window_ = 0;  // > 0: no layer sees further back, so blocks behind it are given back
-  Sequences running_;   // in order of admission
-  Sequences waiting_;   // in order of service: priority, then arrival
+  const BlockGroups groups_;                       // of the runner's storage
+  Sequences running_;                              // in order of admission
+  Sequences waiting_;                              // in order of service: priority, then arrival
   int64_t next_id_ = 0;
   int64_t next_arrival_ = 0;
   int64_t requests_ended_ = 0;
@@ -137,6 +146,8 @@ class EngineCore {
   std::vector<Chunk> chunks_;
   std::vector<int32_t> ids_, slots_, logits_rows_;
   std::vector<BatchSequence> spans_;
+  std::vector<std::span<const int32_t>> tables_;  // [sequences, groups] of the batch
+  std::vector<SequenceBlocks::BlockCopy> copies_;
   std::vector<float> row_copy_;
   std::vector<std::byte> disk_buffer_, restore_buffer_;  // one block each
   double disk_read_seconds_ = 0;                         // of one block

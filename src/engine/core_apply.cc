@@ -50,7 +50,7 @@ void EngineCore::apply(std::span<float> logits) {
 void EngineCore::advance(Sequence& sequence, int32_t tokens) {
   sequence.computed += tokens;
   if (options_.enable_prefix_caching) sequence.blocks.publish(sequence.tokens, sequence.computed);
-  if (window_ > 0) sequence.blocks.free_before(std::max(0, sequence.computed - window_ + 1));
+  sequence.blocks.free_behind_windows(sequence.computed);
 }
 
 void EngineCore::apply_chunk(const Chunk& chunk, std::span<float> logits) {

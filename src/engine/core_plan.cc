@@ -1,4 +1,5 @@
-// The planner's view of the sequences, and making its plan true. The order of the steps is kv/block_table.h's.
+// The planner's view of the sequences, and making its plan true. The order of the steps is
+// kv/grouped_blocks.h's.
 #include <algorithm>
 #include <utility>
 
@@ -86,7 +87,7 @@ double EngineCore::draft_cost(const Sequence& sequence) const {
 void EngineCore::describe_running() {
   // Counting who else holds a block is linear in the context; it matters only when somebody may have to be preempted.
   const int64_t blocks_wanted_max =
-      options_.planner.max_num_batched_tokens / kKvBlockSize + 2 * int64_t(running_.size());
+      (options_.planner.max_num_batched_tokens / kKvBlockSize + 2 * int64_t(running_.size())) * groups_.count();
   const bool blocks_short = pool_->num_available() < blocks_wanted_max;
   running_view_.clear();
   for (const auto& sequence : running_) {
@@ -125,16 +126,22 @@ void EngineCore::order_waiting(size_t count) {
   }
 }
 
+int32_t EngineCore::wanted_blocks(const PlannerSequence& sequence) const {
+  return lacking_blocks(sequence, groups_, options_.planner.max_num_batched_tokens) + groups_.count();
+}
+
 void EngineCore::describe_waiting() {
   waiting_view_.clear();
+  int64_t room = pool_->num_available();
+  for (const PlannerSequence& sequence : running_view_) room -= wanted_blocks(sequence);
   const size_t admitted_max = static_cast<size_t>(options_.planner.max_num_seqs) - running_.size();
   order_waiting(admitted_max);
   for (Sequence* sequence : service_order_) {
     if (waiting_view_.size() >= admitted_max) break;
-    SequenceBlocks::PrefixMatch match;
+    GroupedBlocks::PrefixMatch match;
     if (options_.enable_prefix_caching && !sequence->scores_prompt()) {
-      restore(*sequence);
       match = sequence->blocks.match_prefix(sequence->tokens);
+      if (restore(*sequence, match, room)) match = sequence->blocks.match_prefix(sequence->tokens);
     }
     waiting_view_.push_back({.id = sequence->id,
                              .computed = match.tokens,
@@ -144,6 +151,7 @@ void EngineCore::describe_waiting() {
                              .chunk_max = chunk_max(*sequence),
                              .priority = sequence->priority(),
                              .arrival = sequence->arrival});
+    room -= match.cached_blocks + wanted_blocks(waiting_view_.back());
   }
 }
 
@@ -156,7 +164,7 @@ Plan EngineCore::plan() {
   const auto decodes = std::ranges::count_if(
       running_view_, [](const PlannerSequence& sequence) { return sequence.computed + 1 == sequence.target; });
   options.mixed_prefill_tokens_max = pace_.prefill_tokens_max(static_cast<int32_t>(decodes));
-  return make_plan(options, running_view_, waiting_view_, pool_->num_available(), kKvBlockSize);
+  return make_plan(options, running_view_, waiting_view_, pool_->num_available(), groups_);
 }
 
 void EngineCore::adopt(const Plan& plan) {
@@ -177,9 +185,10 @@ void EngineCore::adopt(const Plan& plan) {
     Sequence& sequence = *chunk.sequence;
     const int32_t guesses = std::max(0, sequence.computed + chunk.tokens - sequence.target());
     sequence.draft.resize(static_cast<size_t>(guesses));
-    const auto copy = sequence.blocks.copy_for_write(sequence.computed);
-    QUERN_CHECK(copy.has_value());
-    if (*copy) runner_.copy_kv_block((*copy)->source, (*copy)->target);
+    copies_.clear();
+    const bool copied = sequence.blocks.try_copy_for_write(sequence.computed, copies_);
+    QUERN_CHECK(copied);
+    for (const auto& copy : copies_) runner_.copy_kv_block(copy.source, copy.target);
     const bool grown = sequence.blocks.try_grow(sequence.computed + chunk.tokens);
     QUERN_CHECK(grown);
   }

@@ -1,4 +1,4 @@
-// What requests share, and what keeps them apart: scored prompts, the disk tier, turns, salts, windows.
+// What requests share, and what keeps them apart: scored prompts, the disk tier, turns, salts.
 #include <filesystem>
 
 #include "engine/core_world.h"
@@ -118,38 +118,6 @@ TEST(EngineCore, AnotherCacheSaltFindsNothing) {
   EXPECT_EQ(world.only(request).finish.cached_tokens, 0);
   request.cache_salt.clear();
   EXPECT_EQ(world.only(request).finish.cached_tokens, 0);
-}
-
-TEST(EngineCore, BlocksBehindTheWindowAreGivenBack) {
-  constexpr int32_t kWindow = 40;
-  Request request{.prompt_ids = prompt(150, 7), .max_tokens = 60};
-  request.ignore_eos = true;
-  request.sampling.seed = 5;
-  World world({.enable_prefix_caching = false, .window = kWindow});
-  const int64_t id = world.submit(request);
-  int32_t live_most = 0;
-  while (!world.core().idle()) {
-    world.step();
-    const EngineStats stats = world.core().stats();
-    const int32_t live = stats.kv_blocks_total - stats.kv_blocks_free - stats.kv_blocks_cached;
-    live_most = std::max(live_most, live);
-    if (world.model().tokens_total > 160) {
-      EXPECT_LE(live, (kWindow + 15) / 16 + 1);
-    }
-  }
-  EXPECT_LE(live_most, (kWindow + 64 + 15) / 16 + 1) << "the window and one step's chunk";
-  const Answer answer = world.answers(id).at(0);
-  EXPECT_EQ(answer.ids.size(), 60u);
-  World one_by_one({.budget = 3, .window = kWindow});
-  EXPECT_EQ(one_by_one.only(request), answer);
-  World crowded({.budget = 16, .num_blocks = 14, .window = kWindow});
-  Request other = request;
-  other.prompt_ids = prompt(120, 8);
-  other.n = 3;
-  crowded.submit(other);
-  const int64_t twin = crowded.submit(request);
-  crowded.run();
-  EXPECT_EQ(crowded.answers(twin).at(0), answer);
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct WorldOptions {
   int32_t max_num_seqs = 8;
   int32_t num_blocks = 64;
   bool enable_prefix_caching = true;
-  int32_t window = 0;  // of the model's only layer
+  std::vector<int32_t> windows;  // of the model's layers; empty: one that sees everything
+  bool one_group = false;        // of KV layers, whatever their windows
   Speculation speculation = Speculation::kOff;
   int32_t spare_rows = 16;
   DiskTier* disk = nullptr;
@@ -57,11 +58,13 @@ class World {
                                .max_logits_rows = std::min(options.budget, options.max_num_seqs + options.spare_rows)},
                               kVocab)),
         tokenizer_(std::move(tokens)),
-        limits_{.vocab_size = kVocab,
-                .max_model_len = std::min(256, options.num_blocks * 16),
-                .speculation = options.speculation} {
-    EXPECT_TRUE(fake_.runner->allocate_kv(options.num_blocks));
-    if (options.window > 0) fake_.model->mutable_config().attention.window = {options.window};
+        limits_{.vocab_size = kVocab, .speculation = options.speculation} {
+    if (!options.windows.empty()) fake_.model->set_windows(options.windows);
+    KvLayout layout = options.one_group ? fake_.runner->one_kv_group() : fake_.runner->window_kv_groups();
+    groups_.windows = layout.windows;
+    limits_.max_model_len =
+        static_cast<int32_t>(tokens_that_fit(groups_, options.num_blocks, options.budget, /*tokens_max=*/256));
+    EXPECT_TRUE(fake_.runner->allocate_kv(options.num_blocks, std::move(layout)));
     if (options.draft) {
       auto small = fake::make_runner({.max_num_batched_tokens = 32, .max_logits_rows = 1}, kVocab);
       options.draft(*small.model);
@@ -126,11 +129,17 @@ class World {
   fake::FakeModel& model() { return *fake_.model; }
   fake::FakeDevice& device() { return *fake_.device; }
   EngineCore& core() { return *core_; }
+  const BlockGroups& groups() const { return groups_; }
+  int32_t live_blocks() const {
+    const EngineStats stats = core_->stats();
+    return stats.kv_blocks_total - stats.kv_blocks_free - stats.kv_blocks_cached;
+  }
 
  private:
   fake::FakeRunner fake_;
   fake::FakeTokenizer tokenizer_;
   RequestLimits limits_;
+  BlockGroups groups_;
   std::unique_ptr<DraftModel> draft_;
   std::unique_ptr<EngineCore> core_;
   std::vector<std::shared_ptr<const ValidRequest>> requests_;

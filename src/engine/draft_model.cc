@@ -17,7 +17,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(std::unique_ptr<Runner> r
         fmt::format("speculative_model: its vocabulary has {} tokens, the model's {}", own, vocab_size));
   }
   const auto blocks = static_cast<int32_t>(std::clamp<int64_t>(num_tokens / kKvBlockSize + 1, 2, 1 << 20));
-  QUERN_TRY(runner->allocate_kv(blocks));
+  QUERN_TRY(runner->allocate_kv(blocks, runner->one_kv_group()));
   QUERN_ASSIGN(auto pool, BlockPool::create(blocks));
   return std::unique_ptr<DraftModel>(new DraftModel(std::move(runner), std::move(pool)));
 }

@@ -253,15 +253,18 @@ Result<std::unique_ptr<Engine>> create_engine(EngineParts parts, const EngineOpt
   QUERN_TRY(check_scheduling(options));
   QUERN_ASSIGN(const Speculation speculation, parse_speculation("speculative_method", options.speculative_method));
   const ModelConfig& config = parts.runner->config();
-  QUERN_ASSIGN(const KvSize size, size_kv(options, {.context_length = config.context_length,
-                                                    .block_bytes = parts.runner->kv_block_bytes(),
-                                                    .bytes_available = available_memory_bytes()}));
-  QUERN_TRY(parts.runner->allocate_kv(size.num_blocks));
+  KvLayout layout = parts.runner->window_kv_groups();
+  const KvNeeds needs{.context_length = config.context_length,
+                      .block_bytes = layout.block_bytes(),
+                      .bytes_available = available_memory_bytes(),
+                      .groups = {.block_size = kKvBlockSize, .windows = layout.windows}};
+  QUERN_ASSIGN(const KvSize size, size_kv(options, needs));
+  QUERN_TRY(parts.runner->allocate_kv(size.num_blocks, std::move(layout)));
   QUERN_ASSIGN(auto disk, open_disk(options, *parts.runner));
   std::unique_ptr<DraftModel> draft;
   if (parts.draft) {
-    const int64_t tokens =
-        std::min<int64_t>(int64_t{kDraftSequences} * size.max_model_len, int64_t{size.num_blocks} * kKvBlockSize);
+    const int64_t tokens = std::min<int64_t>(int64_t{kDraftSequences} * size.max_model_len,
+                                             int64_t{size.num_blocks} * kKvBlockSize / needs.groups.count());
     QUERN_ASSIGN(draft, DraftModel::create(std::move(parts.draft), config.vocab_size, tokens));
   } else if (speculation == Speculation::kDraft) {
     return invalid_argument("speculative_method: draft needs a speculative_model");

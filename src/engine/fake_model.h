@@ -19,14 +19,19 @@
 namespace quern::fake {
 
 struct Kv final : KvStorage, KvBlockAccess {
-  std::vector<int32_t> tokens;  // [num_blocks * 16], -1 where nothing was written
+  std::vector<int32_t> tokens;  // [num_blocks, layers of the storage, 16], -1 where nothing was written
 
-  size_t block_bytes() const override { return kKvBlockSize * sizeof(int32_t); }
+  int32_t& at(int32_t slot, int32_t layer) {
+    const size_t row = static_cast<size_t>(slot / kKvBlockSize) * layers.size() + static_cast<size_t>(layer);
+    return tokens[row * kKvBlockSize + static_cast<size_t>(slot % kKvBlockSize)];
+  }
+  size_t block_bytes() const override { return layers.size() * kKvBlockSize * sizeof(int32_t); }
   void read_block(int32_t block, std::span<std::byte> target) const override {
-    std::memcpy(target.data(), tokens.data() + block * kKvBlockSize, block_bytes());
+    std::memcpy(target.data(), reinterpret_cast<const std::byte*>(tokens.data()) + block * block_bytes(),
+                block_bytes());
   }
   void write_block(int32_t block, std::span<const std::byte> source) override {
-    std::memcpy(tokens.data() + block * kKvBlockSize, source.data(), block_bytes());
+    std::memcpy(reinterpret_cast<std::byte*>(tokens.data()) + block * block_bytes(), source.data(), block_bytes());
   }
 };
 
@@ -37,12 +42,14 @@ class FakeDevice final : public Device {
     auto kv = std::make_unique<Kv>();
     kv->layers.assign(layers.begin(), layers.end());
     kv->num_blocks = num_blocks;
-    kv->tokens.assign(static_cast<size_t>(num_blocks) * kKvBlockSize, -1);
+    kv->tokens.assign(static_cast<size_t>(num_blocks) * layers.size() * kKvBlockSize, -1);
     return kv;
   }
   void copy_kv_block(KvStorage& storage, int32_t source, int32_t target) override {
-    auto& tokens = static_cast<Kv&>(storage).tokens;
-    std::copy_n(tokens.begin() + source * kKvBlockSize, kKvBlockSize, tokens.begin() + target * kKvBlockSize);
+    auto& kv = static_cast<Kv&>(storage);
+    std::vector<std::byte> bytes(kv.block_bytes());
+    kv.read_block(source, bytes);
+    kv.write_block(target, bytes);
     ++copies;
   }
   int copies = 0;
@@ -99,7 +106,14 @@ class FakeModel final : public DecoderModel {
   const ModelConfig& config() const override { return config_; }
   ModelConfig& mutable_config() { return config_; }
   std::vector<KvLayerSpec> kv_layers(KvDType key, KvDType value) const override {
-    return {{.num_kv_heads = 1, .key_dim = 32, .value_dim = 32, .key_dtype = key, .value_dtype = value}};
+    return std::vector<KvLayerSpec>(
+        static_cast<size_t>(config_.num_layers),
+        {.num_kv_heads = 1, .key_dim = 32, .value_dim = 32, .key_dtype = key, .value_dtype = value});
+  }
+  // One layer for each; before storage is allocated.
+  void set_windows(std::vector<int32_t> windows) {
+    config_.num_layers = static_cast<int32_t>(windows.size());
+    config_.attention.window = std::move(windows);
   }
   Status reserve(int32_t, int32_t) override { return {}; }
 
@@ -109,15 +123,15 @@ class FakeModel final : public DecoderModel {
     ++steps;
     tokens_total += static_cast<int64_t>(batch.ids.size());
     tokens_max = std::max<int64_t>(tokens_max, static_cast<int64_t>(batch.ids.size()));
-    auto& stored = static_cast<Kv&>(kv).tokens;
-    for (size_t i = 0; i < batch.ids.size(); ++i) stored[batch.slots[i]] = batch.ids[i];
+    auto& stored = static_cast<Kv&>(kv);
+    write(batch, stored);
     size_t row = 0, expected = 0;
     for (const BatchSequence& sequence : batch.sequences) {
       QUERN_CHECK(static_cast<size_t>(sequence.span.query_begin) == expected);
       expected += sequence.span.query_count;
       for (int32_t i = 0; i < sequence.span.query_count; ++i) {
         if (row == batch.logits_rows.size() || batch.logits_rows[row] != sequence.span.query_begin + i) continue;
-        read_context(stored, sequence.span, i);
+        read_context(batch, stored, sequence, i);
         fill(logits.subspan(row++ * config_.vocab_size, config_.vocab_size));
       }
     }
@@ -132,20 +146,43 @@ class FakeModel final : public DecoderModel {
   int32_t nan_after = -1;  // a context whose last token is this one gets logits of NaN
 
  private:
-  void read_context(const std::vector<int32_t>& stored, const SequenceSpan& span, int32_t query) {
+  // What layer `layer` keeps of a token: another layer's would be taken for another token.
+  int32_t mark(int32_t token, int32_t layer) const { return token + layer * config_.vocab_size; }
+
+  void write(const Batch& batch, Kv& kv) const {
+    QUERN_CHECK(batch.slots.size() == batch.ids.size() * static_cast<size_t>(batch.layout->num_groups()));
+    for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+      const KvPlace place = batch.layout->places[static_cast<size_t>(layer)];
+      const auto slots = batch.slots.subspan(static_cast<size_t>(place.group) * batch.ids.size(), batch.ids.size());
+      for (size_t i = 0; i < slots.size(); ++i) kv.at(slots[i], place.index) = mark(batch.ids[i], layer);
+    }
+  }
+  void read_context(const Batch& batch, Kv& kv, const BatchSequence& sequence, int32_t query) {
+    seen_.clear();
     context_.clear();
-    const int32_t position = span.context_begin + query;
-    const int32_t window = config_.attention.window.empty() ? 0 : config_.attention.window[0];
-    for (int32_t p = window > 0 ? std::max(0, position - window + 1) : 0; p <= position; ++p) {
-      QUERN_CHECK(span.blocks[p / kKvBlockSize] >= 0);
-      const int32_t token = stored[span.blocks[p / kKvBlockSize] * kKvBlockSize + p % kKvBlockSize];
-      QUERN_CHECK(token >= 0);
-      context_.push_back(token);
+    const int32_t position = sequence.span.context_begin + query;
+    for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+      const KvPlace place = batch.layout->places[static_cast<size_t>(layer)];
+      const auto blocks =
+          batch.layout->num_groups() == 1 ? sequence.span.blocks : sequence.tables[static_cast<size_t>(place.group)];
+      const auto& windows = config_.attention.window;
+      const int32_t window = windows.empty() ? 0 : windows[static_cast<size_t>(layer)];
+      const int32_t first = window > 0 ? std::max(0, position - window + 1) : 0;
+      const bool longest = position - first >= static_cast<int32_t>(context_.size());
+      if (longest) context_.clear();
+      for (int32_t p = first; p <= position; ++p) {
+        const int32_t block = blocks[p / kKvBlockSize];
+        QUERN_CHECK(block >= 0);
+        const int32_t kept = kv.at(block * kKvBlockSize + p % kKvBlockSize, place.index);
+        QUERN_CHECK(kept >= 0);
+        seen_.push_back(kept);
+        if (longest) context_.push_back(kept - mark(0, layer));
+      }
     }
   }
   void fill(std::span<float> logits) {
     uint64_t state = 1469598103934665603u;
-    for (int32_t token : context_) state = (state ^ static_cast<uint64_t>(token + 1)) * 1099511628211u;
+    for (int32_t kept : seen_) state = (state ^ static_cast<uint64_t>(kept + 1)) * 1099511628211u;
     for (float& value : logits) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       value = static_cast<float>(state >> 40) / static_cast<float>(1 << 24) * 4.0f;
@@ -157,7 +194,8 @@ class FakeModel final : public DecoderModel {
   }
 
   ModelConfig config_;
-  std::vector<int32_t> context_;
+  std::vector<int32_t> seen_;     // by all layers
+  std::vector<int32_t> context_;  // the tokens that the layer that sees furthest sees
 };
 
 struct FakeRunner {

@@ -16,10 +16,6 @@ namespace {
 constexpr int64_t kTokensPerSequence = 1024;  // what each of max_num_seqs is sure to find by default
 constexpr int64_t kBlocksMax = std::numeric_limits<int32_t>::max() / kKvBlockSize;
 
-int64_t blocks_for(int64_t tokens) {
-  return (tokens + kKvBlockSize - 1) / kKvBlockSize;
-}
-
 std::optional<int64_t> read_number(const char* path) {
   std::ifstream file(path);
   int64_t value = 0;
@@ -51,10 +47,15 @@ Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
     return invalid_argument("gpu_memory_utilization: not together with kv_cache_bytes");
   }
 
+  // A sequence's share of a step counts, too: a window gives blocks back behind the step that computed them.
+  const auto blocks_for = [&](int64_t tokens) {
+    return peak_blocks(needs.groups, tokens, options.max_num_batched_tokens);
+  };
+  const int64_t least = blocks_for(1);
   int64_t blocks = 0;
   if (share > 0) {
     blocks = static_cast<int64_t>(share * static_cast<double>(needs.bytes_available)) / needs.block_bytes;
-    if (blocks == 0 || (options.max_model_len > 0 && blocks < blocks_for(model_len))) {
+    if (blocks < least || (options.max_model_len > 0 && blocks < blocks_for(model_len))) {
       return make_error(
           ErrorCode::kResourceExhausted,
           fmt::format("gpu_memory_utilization: {} of the {} bytes that are free does not hold one "
@@ -63,12 +64,12 @@ Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
     }
   } else if (options.kv_cache_bytes > 0) {
     blocks = options.kv_cache_bytes / needs.block_bytes;
-    if (blocks == 0) {
+    if (blocks < least) {
       return invalid_argument(fmt::format("kv_cache_bytes: {} is less than the {} of one block of {} tokens",
-                                          options.kv_cache_bytes, needs.block_bytes, kKvBlockSize));
+                                          options.kv_cache_bytes, least * needs.block_bytes, kKvBlockSize));
     }
   } else {
-    const int64_t affordable = std::max<int64_t>(1, needs.bytes_available / 4 / needs.block_bytes);
+    const int64_t affordable = std::max<int64_t>(least, needs.bytes_available / 4 / needs.block_bytes);
     const int64_t sequences = options.max_num_seqs * blocks_for(std::min(model_len, kTokensPerSequence));
     blocks = std::min(std::max(blocks_for(model_len), sequences), affordable);
     if (options.max_model_len > 0 && blocks < blocks_for(model_len)) {
@@ -79,8 +80,8 @@ Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
     }
   }
   blocks = std::min(blocks, kBlocksMax);
-  return KvSize{.num_blocks = static_cast<int32_t>(blocks),
-                .max_model_len = static_cast<int32_t>(std::min(model_len, blocks * kKvBlockSize))};
+  const int64_t longest = tokens_that_fit(needs.groups, blocks, options.max_num_batched_tokens, model_len);
+  return KvSize{.num_blocks = static_cast<int32_t>(blocks), .max_model_len = static_cast<int32_t>(longest)};
 }
 
 int64_t available_memory_bytes() {

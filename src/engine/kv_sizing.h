@@ -5,18 +5,20 @@
 
 #include "quern/engine.h"
 #include "quern/status.h"
+#include "sched/block_groups.h"
 
 namespace quern {
 
 struct KvSize {
   int32_t num_blocks = 0;
-  int32_t max_model_len = 0;  // <= num_blocks * 16: one sequence of this length always fits
+  int32_t max_model_len = 0;  // one sequence of this length always fits
 };
 
 struct KvNeeds {
   int32_t context_length = 0;   // of the model
-  int64_t block_bytes = 0;      // one block, all layers
+  int64_t block_bytes = 0;      // one block: the layers of one group
   int64_t bytes_available = 0;  // memory that may be used without hurting others
+  BlockGroups groups;
 };
 
 // kInvalidArgument names the option; kResourceExhausted when max_model_len was asked for and memory does not allow it.

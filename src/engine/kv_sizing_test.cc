@@ -5,7 +5,7 @@
 namespace quern {
 namespace {
 
-constexpr KvNeeds kNeeds{.context_length = 8192, .block_bytes = 1000, .bytes_available = 4'000'000};
+const KvNeeds kNeeds{.context_length = 8192, .block_bytes = 1000, .bytes_available = 4'000'000};
 
 TEST(KvSizing, DefaultHoldsOneLongSequenceOrManyShortOnes) {
   const auto one = size_kv({.max_num_seqs = 1}, kNeeds);
@@ -32,6 +32,26 @@ TEST(KvSizing, ExplicitSizeLowersTheLength) {
   EXPECT_EQ(size->num_blocks, 10);
   EXPECT_EQ(size->max_model_len, 160);
   EXPECT_EQ(size_kv({.kv_cache_bytes = 9'000'000}, kNeeds)->max_model_len, 8192);
+}
+
+// Six groups of layers, of which five see 512 positions.
+TEST(KvSizing, WindowsMakeLongSequencesFit) {
+  KvNeeds needs = kNeeds;
+  needs.groups.windows = {0, 512, 512, 512, 512, 512};
+  const EngineOptions one{.max_num_batched_tokens = 128, .max_num_seqs = 1};
+  constexpr int64_t kWindow = (128 + 511 + 14) / 16 + 1;
+  EXPECT_EQ(size_kv(one, needs)->num_blocks, 512 + 5 * kWindow);
+  EXPECT_EQ(size_kv(one, needs)->max_model_len, 8192);
+  EngineOptions small = one;
+  small.kv_cache_bytes = (100 + 5 * kWindow) * 1000;
+  EXPECT_EQ(size_kv(small, needs)->max_model_len, 1600);
+  small.kv_cache_bytes = 60'000;
+  EXPECT_EQ(size_kv(small, needs)->max_model_len, 160) << "shorter than the window: a block of each group";
+  small.kv_cache_bytes = 5'999;
+  EXPECT_FALSE(size_kv(small, needs));
+  needs.groups.windows = {512};
+  small.kv_cache_bytes = kWindow * 1000;
+  EXPECT_EQ(size_kv(small, needs)->max_model_len, 8192) << "no layer needs more than its window";
 }
 
 TEST(KvSizing, RefusesNonsense) {

@@ -11,9 +11,15 @@ std::string identity_of(Runner& runner) {
   const ModelConfig& config = runner.config();
   std::string text = fmt::format("{} {} {} {} {}", config.family, config.num_layers, config.hidden_size,
                                  config.vocab_size, static_cast<int>(runner.options().precision));
-  for (const KvLayerSpec& layer : runner.kv_layers()) {
+  const KvLayout& layout = runner.kv_layout();
+  for (const KvLayerSpec& layer : layout.layers) {
     text += fmt::format(" {}x{}+{}:{}:{}", layer.num_kv_heads, layer.key_dim, layer.value_dim,
                         static_cast<int>(layer.key_dtype), static_cast<int>(layer.value_dtype));
+  }
+  if (layout.num_groups() > 1) {
+    for (const KvPlace& place : layout.places) {
+      text += fmt::format(" {}.{}/{}", place.group, place.index, layout.windows[static_cast<size_t>(place.group)]);
+    }
   }
   // The device's name ends with its threads, which change no bit.
   text += runner.device().name().substr(0, runner.device().name().find(','));

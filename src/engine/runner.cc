@@ -69,25 +69,31 @@ Result<std::unique_ptr<Runner>> Runner::create(std::unique_ptr<Device> device, s
 }
 
 Status Runner::prepare() {
-  const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
-  const KvDType dtype = options_.kv_dtype.value_or(automatic);
-  kv_layers_ = model_->kv_layers(dtype, options_.kv_value_dtype.value_or(dtype));
   const int32_t rows = std::min(options_.max_logits_rows, kReservedLogitsRows);
   QUERN_TRY(model_->reserve(options_.max_num_batched_tokens, rows));
   logits_.resize(static_cast<size_t>(rows) * config().vocab_size);
   return {};
 }
 
-int64_t Runner::kv_block_bytes() const {
-  int64_t bytes = 0;
-  for (const KvLayerSpec& layer : kv_layers_) bytes += static_cast<int64_t>(kv_bytes_per_token(layer)) * kKvBlockSize;
-  return bytes;
+std::vector<KvLayerSpec> Runner::kv_layers() const {
+  const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
+  const KvDType dtype = options_.kv_dtype.value_or(automatic);
+  return model_->kv_layers(dtype, options_.kv_value_dtype.value_or(dtype));
 }
 
-Status Runner::allocate_kv(int32_t num_blocks) {
+KvLayout Runner::one_kv_group() const {
+  return quern::one_kv_group(kv_layers(), config().attention.window);
+}
+
+KvLayout Runner::window_kv_groups() const {
+  return quern::window_kv_groups(kv_layers(), config().attention.window, config().context_length);
+}
+
+Status Runner::allocate_kv(int32_t num_blocks, KvLayout layout) {
   QUERN_CHECK(num_blocks > 0);
   kv_.reset();
-  QUERN_ASSIGN(kv_, device_->allocate_kv(kv_layers_, num_blocks));
+  kv_layout_ = std::move(layout);
+  QUERN_ASSIGN(kv_, device_->allocate_kv(kv_layout_.layers, num_blocks));
   return {};
 }
 
@@ -97,12 +103,14 @@ void Runner::copy_kv_block(int32_t source, int32_t target) {
 
 Result<std::span<float>> Runner::run(const Batch& batch, const HiddenTap* tap) {
   QUERN_CHECK(kv_ != nullptr);
-  QUERN_CHECK(!batch.ids.empty() && batch.ids.size() == batch.slots.size());
+  QUERN_CHECK(!batch.ids.empty());
   QUERN_CHECK(batch.ids.size() <= static_cast<size_t>(options_.max_num_batched_tokens));
   QUERN_CHECK(batch.logits_rows.size() <= static_cast<size_t>(options_.max_logits_rows));
   logits_.resize(std::max(logits_.size(), batch.logits_rows.size() * config().vocab_size));
   std::span<float> logits(logits_.data(), batch.logits_rows.size() * config().vocab_size);
-  QUERN_TRY(model_->forward(batch, *kv_, logits, tap));
+  Batch placed = batch;
+  placed.layout = &kv_layout_;
+  QUERN_TRY(model_->forward(placed, *kv_, logits, tap));
   return logits;
 }
 

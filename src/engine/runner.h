@@ -51,15 +51,18 @@ class Runner {
   Device& device() { return *device_; }
   DecoderModel& model() { return *model_; }
 
-  std::span<const KvLayerSpec> kv_layers() const { return kv_layers_; }
-  int64_t kv_block_bytes() const;  // bytes of one block, all layers
-  int32_t num_kv_blocks() const { return kv_ ? kv_->num_blocks : 0; }
+  // How storage may be laid out: a block for all layers, or for one of several groups of them.
+  KvLayout one_kv_group() const;
+  KvLayout window_kv_groups() const;
   // (Re)allocates; contents are lost. kResourceExhausted when there is not enough memory.
-  Status allocate_kv(int32_t num_blocks);
+  Status allocate_kv(int32_t num_blocks, KvLayout layout);
+  const KvLayout& kv_layout() const { return kv_layout_; }  // of the present storage
+  int32_t num_kv_blocks() const { return kv_ ? kv_->num_blocks : 0; }
   void copy_kv_block(int32_t source, int32_t target);
   KvBlockAccess* kv_blocks() { return kv_ ? kv_block_access(*kv_) : nullptr; }  // null: the device gives no access
 
-  // One forward. At most max_num_batched_tokens ids and max_logits_rows logits rows (checked). The result is
+  // One forward over the present storage, whose layout it gives to the batch. At most max_num_batched_tokens ids and
+  // max_logits_rows logits rows (checked). The result is
   // [batch.logits_rows, vocab_size] and valid until the next run(); the caller may write to it (samplers do).
   Result<std::span<float>> run(const Batch& batch, const HiddenTap* tap = nullptr);
 
@@ -67,13 +70,14 @@ class Runner {
   Runner(std::unique_ptr<ModelSource> source, std::unique_ptr<Device> device, std::unique_ptr<DecoderModel> model,
          const RunnerOptions& options);
   Status prepare();
+  std::vector<KvLayerSpec> kv_layers() const;
 
   RunnerOptions options_;
   std::unique_ptr<ModelSource> source_;  // first: weights may be read in place, so it goes last
   std::unique_ptr<Device> device_;
   std::unique_ptr<DecoderModel> model_;
   std::unique_ptr<KvStorage> kv_;
-  std::vector<KvLayerSpec> kv_layers_;
+  KvLayout kv_layout_;
   std::vector<float> logits_;  // [max_logits_rows, vocab_size]
 };
 

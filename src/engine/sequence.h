@@ -11,7 +11,7 @@
 #include "engine/draft_source.h"
 #include "engine/request.h"
 #include "engine/thinking_budget.h"
-#include "kv/block_table.h"
+#include "kv/grouped_blocks.h"
 #include "sample/sampler.h"
 
 namespace quern {
@@ -31,7 +31,7 @@ struct Sequence {
   int32_t computed = 0;
   int32_t forks_left = 0;     // answers that share this prompt and have not begun
   int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache
-  SequenceBlocks blocks;
+  GroupedBlocks blocks;
   std::unique_ptr<Sampler> sampler;
   AnswerText text;
   std::unique_ptr<AnswerGrammar> grammar;  // null: any text

@@ -24,7 +24,8 @@ Result<SequenceRunner> SequenceRunner::create(Runner& runner, const Options& opt
                                         options.tokens_max, runner.config().context_length));
   }
   SequenceRunner result(runner, options);
-  QUERN_TRY(runner.allocate_kv(static_cast<int32_t>(result.blocks_.size() * result.blocks_[0].size())));
+  const size_t num_blocks = result.blocks_.size() * result.blocks_[0].size();
+  QUERN_TRY(runner.allocate_kv(static_cast<int32_t>(num_blocks), runner.one_kv_group()));
   return result;
 }
 

@@ -69,15 +69,18 @@ ThroughputResult summarize(const ThroughputCase& of, const std::vector<Throughpu
 }
 
 Result<ThroughputMeter> ThroughputMeter::create(Runner& runner, std::vector<ThroughputCase> cases) {
+  KvLayout layout = runner.window_kv_groups();
+  const BlockGroups groups{.block_size = kKvBlockSize, .windows = layout.windows};
+  const int32_t chunk = runner.options().max_num_batched_tokens;
   int32_t blocks = 1, batch = 1;
   for (const ThroughputCase& of : cases) {
     QUERN_TRY(check_case(of, runner));
-    // One block to spare for each stream: the planner keeps as many free before it admits another.
-    const int32_t per_stream = (stream_tokens(of) + kKvBlockSize - 1) / kKvBlockSize + 1;
-    blocks = std::max(blocks, of.batch * per_stream);
+    // One block of each group to spare for each stream: the planner keeps as many free before it admits another.
+    const int64_t per_stream = peak_blocks(groups, stream_tokens(of), chunk) + groups.count();
+    blocks = std::max(blocks, static_cast<int32_t>(of.batch * per_stream));
     batch = std::max(batch, of.batch);
   }
-  QUERN_TRY(runner.allocate_kv(blocks));
+  QUERN_TRY(runner.allocate_kv(blocks, std::move(layout)));
   const CoreOptions options{
       .planner = {.max_num_batched_tokens = runner.options().max_num_batched_tokens, .max_num_seqs = batch},
       .enable_prefix_caching = false};

@@ -229,6 +229,13 @@ uint64_t mix_salt(const PrefixKey& root, uint64_t salt, std::string_view text) {
   return XXH3_64bits_digest(&state);
 }
 
+uint64_t group_salt(const PrefixKey& root, uint64_t salt, int32_t group) {
+  if (group == 0) return salt;
+  // Seeded, so that no text given to mix_salt() leads to the same salt.
+  const uint64_t head[3] = {root.low, root.high, salt};
+  return XXH3_64bits_withSeed(head, sizeof(head), static_cast<uint64_t>(group));
+}
+
 Result<std::unique_ptr<BlockPool>> BlockPool::create(int32_t num_blocks, const PrefixKey& root) {
   constexpr int32_t kBlocksMax = 1 << 28;
   if (num_blocks < 1 || num_blocks > kBlocksMax) {

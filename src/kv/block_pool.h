@@ -33,6 +33,8 @@ struct PrefixKey {
 PrefixKey prefix_key(const PrefixKey& parent, std::span<const int32_t> tokens, uint64_t salt);
 // A salt from another and a text that a client chose, keyed with `root`.
 uint64_t mix_salt(const PrefixKey& root, uint64_t salt, std::string_view text);
+// The salt of one group of layers: blocks of two groups hold different bytes for the same tokens. Group 0 keeps `salt`.
+uint64_t group_salt(const PrefixKey& root, uint64_t salt, int32_t group);
 
 class BlockPool {
  public:

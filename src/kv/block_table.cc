@@ -53,32 +53,22 @@ const PrefixKey& SequenceBlocks::key(std::span<const int32_t> tokens, size_t blo
   return keys_[block_idx];
 }
 
-SequenceBlocks::PrefixMatch SequenceBlocks::match_prefix(std::span<const int32_t> tokens) {
-  QUERN_CHECK(blocks_.empty() && !tokens.empty());
+std::optional<BlockId> SequenceBlocks::peek(std::span<const int32_t> tokens, size_t block_idx) {
   const size_t size = static_cast<size_t>(block_size_);
-  const size_t blocks_max = (tokens.size() - 1) / size;
-  PrefixMatch match;
-  for (size_t i = 0; i < blocks_max; ++i) {
-    const auto block = pool_->peek(key(tokens, i), tokens.subspan(i * size, size));
-    if (!block) break;
-    ++match.blocks;
-    match.cached_blocks += pool_->references(*block) == 0;
-  }
-  match.tokens = match.blocks * block_size_;
-  return match;
+  return pool_->peek(key(tokens, block_idx), tokens.subspan(block_idx * size, size));
 }
 
-int32_t SequenceBlocks::acquire_prefix(std::span<const int32_t> tokens) {
-  QUERN_CHECK(blocks_.empty() && !tokens.empty());
+void SequenceBlocks::take_prefix(std::span<const int32_t> tokens, int32_t first, int32_t count) {
+  QUERN_CHECK(blocks_.empty() && first >= 0 && first <= count);
   const size_t size = static_cast<size_t>(block_size_);
-  const size_t blocks_max = (tokens.size() - 1) / size;
-  for (size_t i = 0; i < blocks_max; ++i) {
+  blocks_.assign(static_cast<size_t>(first), kNoBlock);
+  for (size_t i = blocks_.size(); i < static_cast<size_t>(count); ++i) {
     const auto block = pool_->try_find(key(tokens, i), tokens.subspan(i * size, size));
-    if (!block) break;
+    QUERN_CHECK(block.has_value());
     blocks_.push_back(*block);
   }
-  num_published_ = static_cast<int32_t>(blocks_.size());
-  return num_published_ * block_size_;
+  num_published_ = count;
+  num_freed_ = first;
 }
 
 bool SequenceBlocks::try_grow(int32_t num_tokens) {
@@ -139,16 +129,15 @@ void SequenceBlocks::free_before(int32_t position) {
 }
 
 void SequenceBlocks::release() {
-  while (!blocks_.empty()) {
-    if (blocks_.back() != kNoBlock) pool_->release(blocks_.back());
-    blocks_.pop_back();
-  }
-  num_published_ = 0;
-  num_freed_ = 0;
+  while (!blocks_.empty()) release_last();
 }
 
-int32_t SequenceBlocks::planned_blocks(int32_t position) const {
-  return is_shared(position) ? position / block_size_ : static_cast<int32_t>(blocks_.size());
+void SequenceBlocks::release_last() {
+  if (blocks_.back() != kNoBlock) pool_->release(blocks_.back());
+  blocks_.pop_back();
+  const auto length = static_cast<int32_t>(blocks_.size());
+  num_published_ = std::min(num_published_, length);
+  num_freed_ = std::min(num_freed_, length);
 }
 
 int32_t SequenceBlocks::exclusive_blocks() const {

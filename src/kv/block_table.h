@@ -1,20 +1,10 @@
-// The block table of one sequence: which block of the pool holds which positions, and what it shares with others.
+// One block table of a sequence: which block of the pool holds which positions for one group of layers, and what it
+// shares with others. What the engine works with is kv/grouped_blocks.h, which has one of these per group.
 //
-//   table   [ hit | hit | own | own | tail ]      blocks()[p / block_size] holds position p
-//            `- shared, full, published -'  `- partial: shared only by forks; copied before it is written
-//
-// Life in the engine's step:
-//   submit   SequenceBlocks table(pool, salt);
-//   plan     waiting: match_prefix(tokens) → PlannerSequence{computed: match.tokens, blocks: match.blocks,
-//                                                             exclusive_blocks: match.cached_blocks}
-//            running: {blocks: planned_blocks(computed), exclusive_blocks: exclusive_blocks()}
-//   apply 1  release() of every preempted sequence (its computed becomes 0)
-//         2  acquire_prefix(tokens) of every admitted one, before anybody grows: growing may evict cached blocks
-//         3  copy_for_write(computed) of each that runs (the engine copies the bytes), then try_grow(computed + chunk)
-//   run      forward()
-//   apply 4  publish(tokens, computed) with the new computed
-//   end      release(), or the destructor
-// A plan made from these numbers always fits: steps 2 and 3 then cannot be refused.
+//   table   [ - | hit | hit | own | tail ]    blocks()[p / block_size] holds position p
+//             |    |                 `------- partial: shared only by forks; copied before it is written
+//             |    `------------------------- shared, full, published
+//             `------------------------------ kNoBlock: behind the group's window
 //
 // Thread rule: the pool's owner thread. The pool must outlive its tables.
 #pragma once
@@ -47,18 +37,12 @@ class SequenceBlocks {
 
   // `tokens`, here and below: all ids of the sequence known so far (prompt and output); they only ever grow at the end.
 
-  struct PrefixMatch {
-    int32_t tokens = 0;  // positions whose keys and values are there
-    int32_t blocks = 0;
-    int32_t cached_blocks = 0;  // of these, held by nobody now: taking them lowers the pool's num_available()
-  };
-  // The longest run of full blocks from the start that the pool holds, never all tokens: the last one is always
-  // computed, for its logits. Takes nothing; true until the pool changes. The table must be empty.
-  PrefixMatch match_prefix(std::span<const int32_t> tokens);
   // Key of the block_idx-th full block of `tokens`.
   const PrefixKey& key(std::span<const int32_t> tokens, size_t block_idx);
-  // The same, taking the blocks. Returns the number of tokens that need not be computed.
-  int32_t acquire_prefix(std::span<const int32_t> tokens);
+  // That block where the pool holds it; takes nothing.
+  std::optional<BlockId> peek(std::span<const int32_t> tokens, size_t block_idx);
+  // Makes an empty table one of `count` blocks: those from `first` on are taken from the pool, which must hold them.
+  void take_prefix(std::span<const int32_t> tokens, int32_t first, int32_t count);
 
   // Blocks for positions [0, num_tokens): acquires what lacks, all or nothing. false: the pool has too few.
   [[nodiscard]] bool try_grow(int32_t num_tokens);
@@ -78,22 +62,18 @@ class SequenceBlocks {
   // to copy. kResourceExhausted: the pool has no block; the table is unchanged.
   Result<std::optional<BlockCopy>> copy_for_write(int32_t position);
 
-  // Gives back blocks that lie wholly before `position` (layers all of which attend within a window): their entries
+  // Gives back blocks that lie wholly before `position`, which no layer of the group sees any more: their entries
   // become kNoBlock, the table keeps its length. They must have been published before, if they ever shall be.
   void free_before(int32_t position);
 
-  // Gives everything back, last block first, so that of a cached prefix the end is evicted before its start.
-  void release();
+  void release();       // gives everything back, last block first
+  void release_last();  // and shortens the table; it must not be empty
 
-  // For the planner. Length of the table; when the next write at `position` = computed will first copy a block, only
-  // what lies before that one: the copy takes a block even where wrong guesses left the table longer than was needed.
-  int32_t planned_blocks(int32_t position) const;
+  bool is_shared(int32_t position) const;  // somebody else holds the block of this position, too
   // Blocks nobody else holds. Linear in the table: ask only when blocks are short.
   int32_t exclusive_blocks() const;
 
  private:
-  bool is_shared(int32_t position) const;
-
   BlockPool* pool_;
   uint64_t salt_;
   int32_t block_size_;

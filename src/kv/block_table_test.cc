@@ -45,38 +45,6 @@ TEST(SequenceBlocks, GrowsByWholeBlocksAllOrNothing) {
   EXPECT_EQ(pool->num_free(), 3) << "a refused growth takes nothing";
 }
 
-TEST(SequenceBlocks, FindsTheLongestPrefixButLeavesOneToken) {
-  auto pool = make_pool(16);
-  const auto tokens = tokens_from(100, 12);
-  auto first = computed_sequence(*pool, tokens);
-  const std::vector<BlockId> blocks(first.blocks().begin(), first.blocks().end());
-
-  SequenceBlocks second(*pool, 0, kSize);
-  auto match = second.match_prefix(tokens);
-  EXPECT_EQ(match.tokens, 8) << "the last of 12 tokens must be computed, so its block is no hit";
-  EXPECT_EQ(match.cached_blocks, 0);
-
-  auto longer = tokens;
-  longer.push_back(1);
-  first.release();
-  SequenceBlocks third(*pool, 0, kSize);
-  match = third.match_prefix(longer);
-  EXPECT_EQ(match.tokens, 12);
-  EXPECT_EQ(match.blocks, 3);
-  EXPECT_EQ(match.cached_blocks, 3);
-  EXPECT_EQ(third.acquire_prefix(longer), 12);
-  EXPECT_TRUE(std::ranges::equal(third.blocks(), blocks));
-  EXPECT_EQ(pool->num_live(), 3);
-
-  auto branch = longer;
-  branch[5] = -7;
-  SequenceBlocks fourth(*pool, 0, kSize);
-  EXPECT_EQ(fourth.acquire_prefix(branch), 4);
-  SequenceBlocks salted(*pool, 9, kSize);
-  EXPECT_EQ(salted.acquire_prefix(longer), 0);
-  pool->check_identity();
-}
-
 TEST(SequenceBlocks, PublishesOnlyFullBlocks) {
   auto pool = make_pool(8);
   const auto tokens = tokens_from(0, 11);
@@ -85,25 +53,31 @@ TEST(SequenceBlocks, PublishesOnlyFullBlocks) {
   for (int32_t computed : {3, 7, 11}) {
     table.publish(tokens, computed);
     SequenceBlocks probe(*pool, 0, kSize);
-    EXPECT_EQ(probe.match_prefix(tokens).tokens, computed / kSize * kSize);
+    const auto full = static_cast<size_t>(computed / kSize);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(probe.peek(tokens, i).has_value(), i < full);
   }
   table.release();
   EXPECT_EQ(pool->num_cached(), 2);
 }
 
-TEST(SequenceBlocks, EvictionEatsAPrefixFromItsEnd) {
-  auto pool = make_pool(4);
+TEST(SequenceBlocks, TakesTheEndOfAPrefix) {
+  auto pool = make_pool(8);
   const auto tokens = tokens_from(0, 17);
-  {
-    auto table = computed_sequence(*pool, std::span(tokens).first(16));
-  }
-  EXPECT_EQ(pool->num_cached(), 4);
-  SequenceBlocks other(*pool, 0, kSize);
-  SequenceBlocks probe(*pool, 0, kSize);
-  for (int32_t grown = 1; grown <= 4; ++grown) {
-    ASSERT_TRUE(other.try_grow(grown * kSize));
-    EXPECT_EQ(probe.match_prefix(tokens).blocks, 4 - grown);
-  }
+  auto first = computed_sequence(*pool, tokens);
+  const std::vector<BlockId> blocks(first.blocks().begin(), first.blocks().end());
+  first.release();
+  SequenceBlocks second(*pool, 0, kSize);
+  second.take_prefix(tokens, 2, 4);
+  EXPECT_EQ(std::vector(second.blocks().begin(), second.blocks().end()),
+            (std::vector<BlockId>{kNoBlock, kNoBlock, blocks[2], blocks[3]}));
+  EXPECT_EQ(pool->num_live(), 2);
+  second.publish(tokens, 16);
+  second.free_before(12);
+  EXPECT_EQ(pool->num_live(), 1);
+  second.release_last();
+  EXPECT_EQ(second.blocks().size(), 3u);
+  EXPECT_EQ(pool->num_live(), 0);
+  pool->check_identity();
 }
 
 TEST(SequenceBlocks, ForkSharesAndCopiesThePartialBlockOnWrite) {
@@ -112,7 +86,7 @@ TEST(SequenceBlocks, ForkSharesAndCopiesThePartialBlockOnWrite) {
   auto parent = computed_sequence(*pool, tokens);
   auto child = parent.fork(6);
   EXPECT_EQ(pool->num_live(), 2);
-  EXPECT_EQ(child.planned_blocks(6), 1) << "the write of position 6 needs a block of its own";
+  EXPECT_TRUE(child.is_shared(6)) << "the write of position 6 needs a block of its own";
   EXPECT_EQ(child.exclusive_blocks(), 0);
 
   const BlockId shared = parent.blocks()[1];
@@ -127,26 +101,11 @@ TEST(SequenceBlocks, ForkSharesAndCopiesThePartialBlockOnWrite) {
   const auto in_place = parent.copy_for_write(6);
   ASSERT_TRUE(in_place);
   EXPECT_FALSE(*in_place) << "the last holder writes in place";
-  EXPECT_EQ(parent.planned_blocks(6), 2);
+  EXPECT_FALSE(parent.is_shared(6));
   parent.release();
   child.release();
   EXPECT_EQ(pool->num_cached(), 1);
   EXPECT_EQ(pool->num_free(), 7);
-}
-
-// The parent guessed far ahead, wrongly, and was forked then: its spare block does not pay for the copy.
-TEST(SequenceBlocks, ACopyIsPlannedThoughTheTableIsLongerThanNeeded) {
-  auto pool = make_pool(5);
-  SequenceBlocks parent(*pool, 0, kSize);
-  ASSERT_TRUE(parent.try_grow(11));
-  SequenceBlocks child = parent.fork(6);
-  EXPECT_EQ(child.blocks().size(), 2u);
-  EXPECT_EQ(parent.planned_blocks(6), 1) << "one block to copy into, though positions up to 12 have theirs";
-  const int32_t before = pool->num_available();
-  ASSERT_TRUE(parent.copy_for_write(6).value().has_value());
-  ASSERT_TRUE(parent.try_grow(7));
-  EXPECT_EQ(before - pool->num_available(), 1);
-  EXPECT_EQ(parent.planned_blocks(6), 3);
 }
 
 TEST(SequenceBlocks, ForkAtABlockBoundaryCopiesNothing) {

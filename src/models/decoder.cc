@@ -30,13 +30,14 @@ std::vector<KvLayerSpec> Decoder::kv_layers(KvDType key, KvDType value) const {
 
 Status Decoder::forward(const Batch& batch, KvStorage& kv, std::span<float> logits, const HiddenTap* tap) {
   QUERN_TRY(reserve(static_cast<int32_t>(batch.ids.size()), static_cast<int32_t>(batch.logits_rows.size())));
-  QUERN_CHECK(batch.slots.size() == batch.ids.size());
   QUERN_CHECK(logits.size() >= batch.logits_rows.size() * static_cast<size_t>(config_.vocab_size));
   const Step step{batch, kv, tap, static_cast<int64_t>(batch.ids.size())};
+  QUERN_CHECK(batch.slots.size() == batch.ids.size() * static_cast<size_t>(step.num_groups()));
   if (step.tokens == 0) return {};
 
   QUERN_TRY(collect_adapters(step));
   fill_positions(step);
+  collect_spans(step);
   embed(step);
   for (int32_t layer = 0; layer < config_.num_layers; ++layer) run_layer(step, layer);
   compute_logits(step, logits);
@@ -44,9 +45,7 @@ Status Decoder::forward(const Batch& batch, KvStorage& kv, std::span<float> logi
 }
 
 void Decoder::fill_positions(const Step& step) {
-  spans_.clear();
   for (const BatchSequence& sequence : step.batch.sequences) {
-    spans_.push_back(sequence.span);
     for (int32_t i = 0; i < sequence.span.query_count; ++i) {
       const int32_t position = sequence.span.context_begin + i;
       const auto row = static_cast<size_t>(sequence.span.query_begin + i);
@@ -64,6 +63,19 @@ void Decoder::fill_positions(const Step& step) {
     RopeBuffers& buffers = rope_buffers_[r];
     device_.upload({buffers.host_cosine.data(), count}, buffers.cosine->data());
     device_.upload({buffers.host_sine.data(), count}, buffers.sine->data());
+  }
+}
+
+void Decoder::collect_spans(const Step& step) {
+  spans_.clear();
+  const auto num_groups = static_cast<size_t>(step.num_groups());
+  for (size_t group = 0; group < num_groups; ++group) {
+    for (const BatchSequence& sequence : step.batch.sequences) {
+      spans_.push_back(sequence.span);
+      if (num_groups == 1) continue;
+      QUERN_CHECK(sequence.tables.size() == num_groups);
+      spans_.back().blocks = sequence.tables[group];
+    }
   }
 }
 
@@ -198,8 +210,12 @@ void Decoder::rotate(const Step& step, int32_t layer, Mat x, int32_t head_dim, i
 }
 
 void Decoder::write_and_attend(const Step& step, int32_t layer, Mat query, Mat key, Mat value, Mat out) {
-  device_.write_kv(key, value, step.batch.slots, step.kv, layer);
-  device_.attention(query, step.kv, layer, spans_, attention_specs_[static_cast<size_t>(layer)], out);
+  const KvPlace place = step.place(layer);
+  const auto group = static_cast<size_t>(place.group);
+  const size_t tokens = step.batch.ids.size(), sequences = step.batch.sequences.size();
+  device_.write_kv(key, value, step.batch.slots.subspan(group * tokens, tokens), step.kv, place.index);
+  device_.attention(query, step.kv, place.index, std::span(spans_).subspan(group * sequences, sequences),
+                    attention_specs_[static_cast<size_t>(layer)], out);
 }
 
 Mat Decoder::feed_forward(const Step& step, int32_t layer, Mat x) {

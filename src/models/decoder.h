@@ -34,6 +34,12 @@ class Decoder final : public DecoderModel {
     KvStorage& kv;
     const HiddenTap* tap;
     int64_t tokens = 0;
+
+    int32_t num_groups() const { return batch.layout == nullptr ? 1 : batch.layout->num_groups(); }
+    KvPlace place(int32_t layer) const {
+      return batch.layout == nullptr ? KvPlace{.group = 0, .index = layer}
+                                     : batch.layout->places[static_cast<size_t>(layer)];
+    }
   };
   struct RopeBuffers {
     std::unique_ptr<Buffer> cosine, sine;  // [tokens_max, half]
@@ -49,6 +55,7 @@ class Decoder final : public DecoderModel {
   void embed(const Step& step);
   void run_layer(const Step& step, int32_t layer);
   Mat attention(const Step& step, int32_t layer, Mat x);
+  void collect_spans(const Step& step);
   void write_and_attend(const Step& step, int32_t layer, Mat query, Mat key, Mat value, Mat out);
   void normalize_queries_and_keys(const LayerWeights& weights, Mat query, Mat key);
   void rotate(const Step& step, int32_t layer, Mat x, int32_t head_dim, int32_t offset);
@@ -72,8 +79,8 @@ class Decoder final : public DecoderModel {
   std::unique_ptr<Buffer> logits_in_;  // [R, hidden]
   std::unique_ptr<Buffer> logits_;     // [R, vocab]
   std::vector<RopeBuffers> rope_buffers_;
-  std::vector<int32_t> positions_;  // [T]
-  std::vector<SequenceSpan> spans_;
+  std::vector<int32_t> positions_;         // [T]
+  std::vector<SequenceSpan> spans_;        // [groups, sequences]
   std::vector<AdapterRows> adapter_rows_;  // of the step; neighbours with one adapter are one entry
   std::unique_ptr<Buffer> adapter_low_, adapter_delta_;
   MlpScratch mlp_scratch_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "models/kv_layout.h"
 #include "models/model_config.h"
 #include "quern/status.h"
 
@@ -19,7 +20,8 @@ namespace quern {
 // Tokens of one step, of any mixture of sequences, in rows 0 … T-1. Views: the engine owns what they show.
 class Adapter;
 struct BatchSequence {
-  SequenceSpan span;
+  SequenceSpan span;                                 // its blocks are those of the only group, unless there are
+  std::span<const std::span<const int32_t>> tables;  // [groups] block tables, where there is more than one group
   int32_t prompt_tokens =
       0;  // length of the prompt: rope scalings that depend on length (dynamic, longrope) ask for it
   const Adapter* adapter = nullptr;  // LoRA that its rows go through, or none
@@ -27,9 +29,10 @@ struct BatchSequence {
 };
 struct Batch {
   std::span<const int32_t> ids;    // [T]
-  std::span<const int32_t> slots;  // [T] where each token's key and value go: block * 16 + offset
+  std::span<const int32_t> slots;  // [groups, T] where each token's key and value go: block * 16 + offset
   std::span<const BatchSequence> sequences;
   std::span<const int32_t> logits_rows;  // rows of the batch that want logits, ascending
+  const KvLayout* layout = nullptr;      // of the storage; null: one group, layer by layer
 };
 
 // Called with hidden states of all T rows, for `quern logits --hidden`: name is "embed", "layer.N" or "final".

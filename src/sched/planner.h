@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "sched/block_groups.h"
+
 namespace quern {
 
 struct PlannerOptions {
@@ -26,10 +28,10 @@ struct PlannerSequence {
   int64_t id = 0;
   int32_t computed = 0;
   int32_t target = 0;  // > computed
-  int32_t blocks = 0;  // length of its block table; waiting: blocks of a prefix hit, which admission will take
-  // Of `blocks`, those that no other sequence holds: what preempting a running one gives back, and what admitting a
-  // waiting one takes out of free_blocks (cached blocks that become live). -1: all of them. For a running sequence any
-  // number below the truth is safe: another preemption, or one more step, makes up for it.
+  int32_t blocks = 0;  // length of its block tables; waiting: that of a prefix hit, which admission will take
+  // Blocks of all groups that no other sequence holds: what preempting a running one gives back, and what admitting a
+  // waiting one takes out of free_blocks (cached blocks that become live). -1: `blocks` of each group. For a running
+  // sequence any number below the truth is safe: another preemption, or one more step, makes up for it.
   int32_t exclusive_blocks = -1;
   // Tokens behind `target` that are guessed: run along with a gap of one where budget and free blocks allow.
   int32_t draft = 0;
@@ -41,7 +43,7 @@ struct PlannerSequence {
 struct PlannedChunk {
   int64_t id = 0;
   int32_t tokens = 0;      // >= 1
-  int32_t new_blocks = 0;  // blocks to acquire before running
+  int32_t new_blocks = 0;  // of all groups, to acquire before running
 };
 struct Plan {
   std::vector<PlannedChunk> chunks;  // running first, in order; then admitted from waiting
@@ -59,10 +61,15 @@ struct Plan {
 //     important itself it gets nothing in this step and keeps its blocks: somebody more important moves on.
 //  3. Waiting sequences are admitted in order, none is overtaken, while budget, max_num_seqs and blocks allow: there
 //  must
-//     be blocks for all its known tokens, for those running sequences still lack, and one to spare for each of them.
-//     Alone, a sequence is admitted if one token fits. Nothing is admitted in a step that preempts.
+//     be blocks for all its known tokens, for those running sequences still lack, and one of each group to spare for
+//     each of them; what a group with a window gives back on the way counts once. Alone, a sequence is admitted if one
+//     token fits. Nothing is admitted in a step that preempts.
 // The most important sequence can take every other's blocks, so it always moves on if it fits the pool alone.
 Plan make_plan(const PlannerOptions& options, std::span<const PlannerSequence> running,
-               std::span<const PlannerSequence> waiting, int32_t free_blocks, int32_t block_size);
+               std::span<const PlannerSequence> waiting, int32_t free_blocks, const BlockGroups& groups);
+
+// Blocks that the known tokens of a sequence will take beyond what it holds, where a step computes at most `chunk_max`
+// of them.
+int32_t lacking_blocks(const PlannerSequence& sequence, const BlockGroups& groups, int32_t chunk_max);
 
 }  // namespace quern

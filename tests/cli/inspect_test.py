@@ -101,6 +101,12 @@ class Inspect(unittest.TestCase):
                 self.assertEqual(cache["bytes_per_token_as"]["f32"], 2 * cache["bytes_per_token"])
                 self.assertEqual("latent" in cache, "deepseek" in path.name)
                 self.assertIn(f"kv cache {cache['bytes_per_token']} bytes per token", inspect(path).stdout)
+                self.assertNotIn("bytes_per_token_behind_windows", cache)
+        for name, share in (("gemma2", 0.5), ("mistral", 0)):  # every second layer has a window; every one
+            cache = json.loads(inspect(GOLDEN / "models" / name, "--json").stdout)["kv_cache"]
+            self.assertEqual(cache["bytes_per_token_behind_windows"], cache["bytes_per_token"] * share)
+            self.assertIn(f"{cache['bytes_per_token_behind_windows']} (f16) behind the windows",
+                          inspect(GOLDEN / "models" / name).stdout)
         self.assertNotIn("kv_cache", json.loads(inspect(GOLDEN / "models" / "bert", "--json").stdout))
         self.assertNotIn("kv_cache", json.loads(inspect(MALFORMED / "gguf_head_count_zero.gguf", "--json").stdout))
 

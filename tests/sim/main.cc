@@ -35,7 +35,7 @@ bool run_history(uint64_t seed, bool trace, quern::sim::Counts& counts) {
 bool everything_happened(const quern::sim::Counts& counts) {
   return counts.finished > 0 && counts.cancelled > 0 && counts.preempted > 0 && counts.forked > 0 &&
          counts.copied > 0 && counts.hit_tokens > 0 && counts.window_freed > 0 && counts.guessed_right > 0 &&
-         counts.guessed > counts.guessed_right;
+         counts.guessed > counts.guessed_right && counts.mixed_hit_tokens > 0;
 }
 
 }  // namespace

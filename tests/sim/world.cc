@@ -36,6 +36,7 @@ void Counts::add(const Counts& other) {
   copied += other.copied;
   hit_tokens += other.hit_tokens;
   window_freed += other.window_freed;
+  mixed_hit_tokens += other.mixed_hit_tokens;
   guessed += other.guessed;
   guessed_right += other.guessed_right;
 }
@@ -46,16 +47,20 @@ World::World(uint64_t seed, bool trace) : random_(seed), trace_(trace) {
 }
 
 void World::make_settings() {
-  block_size_ = pick(1, 6);
-  const int32_t num_blocks = pick(3, 30);
+  groups_.block_size = pick(1, 6);
+  if (pick(0, 1) == 0) {
+    groups_.windows.resize(static_cast<size_t>(pick(1, 3)));
+    for (int32_t& window : groups_.windows) window = pick(0, 2) == 0 ? 0 : pick(1, 12);
+  }
+  model_.windows = groups_.windows;
+  const int32_t num_blocks = pick(3, 30) * groups_.count();
   pool_ = std::move(BlockPool::create(num_blocks)).value();
-  kv_.assign(static_cast<size_t>(num_blocks * block_size_), 0);
+  kv_.assign(static_cast<size_t>(num_blocks * groups_.block_size), 0);
   options_ = {.max_num_batched_tokens = pick(1, 24),
               .max_num_seqs = pick(1, 7),
               .long_prefill_tokens_max = pick(0, 2) == 0 ? pick(1, 12) : 0,
               .max_num_partial_prefills = pick(0, 3) == 0 ? pick(1, 3) : 0,
               .mixed_prefill_tokens_max = pick(0, 3) == 0 ? pick(1, 8) : 0};
-  model_.window = pick(0, 3) == 0 ? pick(1, 12) : 0;
   by_priority_ = pick(0, 2) == 0;
   fork_percent_ = pick(0, 1) == 0 ? pick(1, 12) : 0;
   draft_max_ = pick(0, 1) == 0 ? pick(1, 6) : 0;
@@ -68,7 +73,8 @@ void World::make_requests() {
   for (auto& text : texts) {
     for (int i = 0; i < 40; ++i) text.push_back(pick(0, kVocabSize - 1));
   }
-  const int32_t capacity = pool_->num_blocks() * block_size_;
+  // What can finish alone, token by token if it must be.
+  const auto capacity = static_cast<int32_t>(tokens_that_fit(groups_, pool_->num_blocks(), 1, 200));
   const bool cancels = pick(0, 1) == 0;
   const int32_t spread = pick(0, 60);
   requests_.resize(static_cast<size_t>(pick(1, 12)));
@@ -122,16 +128,16 @@ Status World::take_step(const Plan& plan) {
 void World::arrive() {
   for (; arrived_ < requests_.size() && requests_[arrived_].arrival_step <= step_; ++arrived_) {
     const Request& request = requests_[arrived_];
-    waiting_.push_back(
-        std::make_unique<Sequence>(Sequence{.id = next_id_++,
-                                            .request = arrived_,
-                                            .arrival = static_cast<int64_t>(arrived_),
-                                            .stream = 0,
-                                            .given = request.prompt,
-                                            .tokens = request.prompt,
-                                            .length = request.length,
-                                            .forks_wanted = request.n - 1,
-                                            .blocks = SequenceBlocks(*pool_, request.salt, block_size_)}));
+    waiting_.push_back(std::make_unique<Sequence>(
+        Sequence{.id = next_id_++,
+                 .request = arrived_,
+                 .arrival = static_cast<int64_t>(arrived_),
+                 .stream = 0,
+                 .given = request.prompt,
+                 .tokens = request.prompt,
+                 .length = request.length,
+                 .forks_wanted = request.n - 1,
+                 .blocks = GroupedBlocks(*pool_, groups_.windows, request.salt, groups_.block_size)}));
     if (by_priority_) {
       std::ranges::stable_sort(waiting_, [&](const auto& a, const auto& b) { return goes_before(*a, *b); });
     }
@@ -202,7 +208,7 @@ Plan World::plan() {
                        .priority = requests_[sequence->request].priority,
                        .arrival = sequence->arrival});
   }
-  return make_plan(options_, running, waiting, pool_->num_available(), block_size_);
+  return make_plan(options_, running, waiting, pool_->num_available(), groups_);
 }
 
 const std::vector<int32_t>& World::solo_run(Sequence& sequence) const {
@@ -257,7 +263,7 @@ Status World::check_plan(const Plan& plan) const {
     return broken("a step without progress");
   }
   // A decode may go without only for want of budget or blocks.
-  if (plan.preempted.empty() && pool_->num_available() >= static_cast<int32_t>(running_.size()) &&
+  if (plan.preempted.empty() && pool_->num_available() >= groups_.count() * static_cast<int32_t>(running_.size()) &&
       running_.size() <= static_cast<size_t>(options_.max_num_batched_tokens)) {
     for (const SequencePtr& sequence : running_) {
       const bool decodes = static_cast<size_t>(sequence->computed) + 1 == sequence->tokens.size();
@@ -321,6 +327,7 @@ Status World::admit(const Plan& plan) {
     if (sequence.computed != planned) return broken(fmt::format("sequence {} lost its prefix", sequence.id));
     if (static_cast<size_t>(sequence.computed) >= sequence.tokens.size()) return broken("a hit of all tokens");
     counts_.hit_tokens += sequence.computed;
+    if (groups_.count() > 1) counts_.mixed_hit_tokens += sequence.computed;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
@@ -331,11 +338,14 @@ Status World::take_blocks(Sequence& sequence, const PlannedChunk& chunk) {
   const int32_t before = pool_->num_available();
   const auto guesses = sequence.computed + chunk.tokens - static_cast<int32_t>(sequence.tokens.size());
   sequence.draft.resize(static_cast<size_t>(std::max(0, guesses)));
-  QUERN_ASSIGN(const auto copy, sequence.blocks.copy_for_write(sequence.computed));
-  if (copy) {
+  std::vector<SequenceBlocks::BlockCopy> copies;
+  if (!sequence.blocks.try_copy_for_write(sequence.computed, copies)) {
+    return broken(fmt::format("sequence {}: no blocks to copy into", sequence.id));
+  }
+  for (const auto& copy : copies) {
     ++counts_.copied;
-    const auto source = kv_.begin() + copy->source * block_size_;
-    std::copy(source, source + block_size_, kv_.begin() + copy->target * block_size_);
+    const auto source = kv_.begin() + copy.source * groups_.block_size;
+    std::copy(source, source + groups_.block_size, kv_.begin() + copy.target * groups_.block_size);
   }
   if (!sequence.blocks.try_grow(sequence.computed + chunk.tokens)) {
     return broken(fmt::format("sequence {}: no blocks for its chunk", sequence.id));
@@ -346,16 +356,20 @@ Status World::take_blocks(Sequence& sequence, const PlannedChunk& chunk) {
 }
 
 void World::compute(Sequence& sequence, int32_t position, int32_t token) {
-  const uint64_t salt = requests_[sequence.request].salt;
-  slot(sequence, position) =
-      model_.value(token, position, salt, [&](int32_t earlier) { return slot(sequence, earlier); });
+  uint64_t value = FakeModel::embed(token, requests_[sequence.request].salt);
+  for (int32_t layer = 0; layer < groups_.count(); ++layer) {
+    value = model_.value(layer, value, position, [&](int32_t earlier) { return slot(sequence, layer, earlier); });
+    slot(sequence, layer, position) = value;
+  }
 }
 
 void World::run_chunk(Sequence& sequence, int32_t tokens) {
   for (int32_t end = sequence.computed + tokens; sequence.computed < end; ++sequence.computed) {
     compute(sequence, sequence.computed, sequence.tokens[static_cast<size_t>(sequence.computed)]);
   }
+  sequence.last_value = last_value(sequence, sequence.computed - 1);
   sequence.blocks.publish(sequence.tokens, sequence.computed);
+  leave_window(sequence);
 }
 
 // All guesses are computed at once, as a model does it; then one token after the other is drawn until a guess was
@@ -368,7 +382,7 @@ void World::run_draft(Sequence& sequence) {
   }
   counts_.guessed += drafted;
   for (int32_t i = 0; i <= drafted; ++i) {
-    const uint64_t value = slot(sequence, sequence.computed);
+    const uint64_t value = last_value(sequence, sequence.computed);
     sequence.blocks.publish(sequence.tokens, ++sequence.computed);
     sequence.tokens.push_back(FakeModel::next_token(value, sequence.stream));
     if (i == drafted || sequence.tokens.back() != sequence.draft[static_cast<size_t>(i)]) break;
@@ -378,20 +392,18 @@ void World::run_draft(Sequence& sequence) {
 }
 
 void World::leave_window(Sequence& sequence) {
-  if (model_.window == 0) return;
   const int32_t before = pool_->num_available();
-  sequence.blocks.free_before(model_.first_attended(sequence.computed));
+  sequence.blocks.free_behind_windows(sequence.computed);
   counts_.window_freed += pool_->num_available() - before;
 }
 
 void World::emit(Sequence& sequence, std::vector<SequencePtr>& born) {
-  const uint64_t value = slot(sequence, sequence.computed - 1);
+  const uint64_t value = sequence.last_value;
   for (; sequence.forks_wanted > 0; --sequence.forks_wanted) {
     born.push_back(fork_of(sequence, static_cast<uint64_t>(sequence.forks_wanted)));
     born.back()->tokens.push_back(FakeModel::next_token(value, born.back()->stream));
   }
   sequence.tokens.push_back(FakeModel::next_token(value, sequence.stream));
-  leave_window(sequence);
 }
 
 Status World::finish() {
@@ -409,17 +421,36 @@ Status World::check_blocks() const {
   pool_->check_identity();
   std::vector<int32_t> references(static_cast<size_t>(pool_->num_blocks()));
   for (const SequencePtr& sequence : running_) {
-    for (BlockId block : sequence->blocks.blocks()) {
-      if (block != kNoBlock) ++references[static_cast<size_t>(block)];
+    for (int32_t group = 0; group < groups_.count(); ++group) {
+      for (BlockId block : sequence->blocks.blocks(group)) {
+        if (block != kNoBlock) ++references[static_cast<size_t>(block)];
+      }
     }
+    QUERN_TRY(check_windows(*sequence));
   }
   for (const SequencePtr& sequence : waiting_) {
-    if (!sequence->blocks.blocks().empty()) return broken(fmt::format("sequence {} waits with blocks", sequence->id));
+    if (sequence->blocks.length() > 0) return broken(fmt::format("sequence {} waits with blocks", sequence->id));
   }
   for (BlockId block = 0; block < pool_->num_blocks(); ++block) {
     const int32_t held = references[static_cast<size_t>(block)];
     if (held != pool_->references(block)) {
       return broken(fmt::format("block {}: {} references, in {} tables", block, pool_->references(block), held));
+    }
+  }
+  return {};
+}
+
+// Each group has the blocks of what is still seen, and none of what is not.
+Status World::check_windows(const Sequence& sequence) const {
+  for (int32_t group = 0; group < groups_.count(); ++group) {
+    const int32_t window = groups_.windows[static_cast<size_t>(group)];
+    const int32_t first = FakeModel::first_attended(window, sequence.computed) / groups_.block_size;
+    for (int32_t i = 0; i < sequence.blocks.length(); ++i) {
+      const bool is_there = sequence.blocks.blocks(group)[static_cast<size_t>(i)] != kNoBlock;
+      if (is_there != (i >= first)) {
+        return broken(fmt::format("sequence {}: block {} of group {} is {}", sequence.id, i, group,
+                                  is_there ? "held behind the window" : "missing"));
+      }
     }
   }
   return {};

@@ -11,7 +11,7 @@
 
 #include "fake_model.h"
 #include "kv/block_pool.h"
-#include "kv/block_table.h"
+#include "kv/grouped_blocks.h"
 #include "quern/status.h"
 #include "sched/planner.h"
 
@@ -19,7 +19,7 @@ namespace quern::sim {
 
 struct Counts {
   int64_t steps = 0, tokens = 0, finished = 0, cancelled = 0, preempted = 0, forked = 0, copied = 0, hit_tokens = 0,
-          window_freed = 0, guessed = 0, guessed_right = 0;
+          window_freed = 0, mixed_hit_tokens = 0, guessed = 0, guessed_right = 0;
   void add(const Counts& other);
 };
 
@@ -50,9 +50,10 @@ class World {
     size_t length;                // at which it ends
     int32_t computed = 0;         // waiting: what the prefix hit of the last plan promises
     int32_t forks_wanted = 0;     // once the prompt is computed
+    uint64_t last_value = 0;      // of the last computed position: its block may be behind a window already
     std::vector<int32_t> draft;   // guesses behind `tokens`, for the coming step
     std::vector<int32_t> alone;   // the whole text as a solo run makes it, once it was needed
-    SequenceBlocks blocks;
+    GroupedBlocks blocks;
   };
   using SequencePtr = std::unique_ptr<Sequence>;
 
@@ -77,9 +78,11 @@ class World {
   Status take_blocks(Sequence& sequence, const PlannedChunk& chunk);
   void guess(Sequence& sequence);
   const std::vector<int32_t>& solo_run(Sequence& sequence) const;
-  uint64_t& slot(Sequence& sequence, int32_t position) {
-    return kv_[static_cast<size_t>(sequence.blocks.slot(position))];
+  uint64_t& slot(Sequence& sequence, int32_t group, int32_t position) {
+    return kv_[static_cast<size_t>(sequence.blocks.slot(group, position))];
   }
+  // Of the last layer: what the next token follows from.
+  uint64_t last_value(Sequence& sequence, int32_t position) { return slot(sequence, groups_.count() - 1, position); }
   void compute(Sequence& sequence, int32_t position, int32_t token);
   void run_chunk(Sequence& sequence, int32_t tokens);
   void run_draft(Sequence& sequence);
@@ -87,6 +90,7 @@ class World {
   void emit(Sequence& sequence, std::vector<SequencePtr>& born);
   Status finish();
   Status check_blocks() const;
+  Status check_windows(const Sequence& sequence) const;
 
   Sequence* find_running(int64_t id) const;
   PlannerSequence describe_running(const Sequence& sequence) const;
@@ -97,7 +101,7 @@ class World {
   // Settings.
   FakeModel model_;
   PlannerOptions options_;
-  int32_t block_size_ = 1;
+  BlockGroups groups_;  // one layer each
   bool by_priority_ = false;
   int32_t fork_percent_ = 0;
   int32_t draft_max_ = 0;      // guesses per step; 0: no speculation

@@ -124,7 +124,8 @@ void Metrics::render_generation(const std::vector<const ServedModel*>& models, s
           const int32_t used = s.kv_blocks_total - s.kv_blocks_free - s.kv_blocks_cached;
           return s.kv_blocks_total == 0 ? 0.0 : double(used) / s.kv_blocks_total;
         });
-  gauge("kv_blocks_total", "KV blocks of 16 tokens.", [](const EngineStats& s) { return double(s.kv_blocks_total); });
+  gauge("kv_blocks_total", "KV blocks: 16 tokens of one group of layers.",
+        [](const EngineStats& s) { return double(s.kv_blocks_total); });
   gauge("kv_blocks_cached", "KV blocks that only the prefix cache holds.",
         [](const EngineStats& s) { return double(s.kv_blocks_cached); });
   counter("prompt_tokens_total", "Prompt tokens of requests that produced a token.",
