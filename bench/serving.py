@@ -251,7 +251,7 @@ def kv(args):
 
         def watch():
             while not stop.wait(0.05):
-                live, tokens = server.metric("vllm:kv_blocks_live"), server.metric("vllm:kv_tokens_live")
+                live, tokens = server.metric("vllm:kv_blocks_live"), server.metric("vllm:kv_positions_live")
                 if live > 0:
                     shares.append((tokens / (16 * live), live))
         thread = threading.Thread(target=watch)

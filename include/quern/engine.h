@@ -174,6 +174,7 @@ class EventStream {
 struct EngineStats {
   int32_t running = 0, waiting = 0;
   int32_t kv_blocks_total = 0, kv_blocks_free = 0, kv_blocks_cached = 0;
+  int64_t kv_positions_live = 0;  // that hold keys and values, in blocks that sequences hold; each block has 16
   uint64_t prompt_tokens_total = 0, generation_tokens_total = 0, preemptions_total = 0;
   int32_t disk_blocks = 0;                                                             // in the second tier
   uint64_t disk_hits_total = 0;                                                        // tokens that came back from it

@@ -183,6 +183,12 @@ EngineStats EngineCore::stats() const {
   stats.kv_blocks_total = pool_->num_blocks();
   stats.kv_blocks_free = pool_->num_free();
   stats.kv_blocks_cached = pool_->num_cached();
+  int64_t empty = 0;
+  for (const auto& sequence : running_) {
+    const int64_t room = int64_t{sequence->blocks.length()} * kKvBlockSize;
+    empty += std::max<int64_t>(0, room - sequence->computed) * sequence->blocks.num_groups();
+  }
+  stats.kv_positions_live = std::max<int64_t>(0, int64_t{pool_->num_live()} * kKvBlockSize - empty);
   if (options_.disk != nullptr) stats.disk_blocks = options_.disk->num_used();
   return stats;
 }

@@ -79,6 +79,18 @@ TEST(EngineCore, CountersAgreeWithTheEvents) {
   EXPECT_EQ(stats.kv_blocks_free + stats.kv_blocks_cached, stats.kv_blocks_total);
 }
 
+TEST(EngineCore, PositionsInLiveBlocksAreCounted) {
+  World world;
+  world.submit({.prompt_ids = prompt(40, 1), .max_tokens = 4, .ignore_eos = true});
+  world.submit({.prompt_ids = prompt(15, 2), .max_tokens = 4, .ignore_eos = true});
+  world.step();
+  const EngineStats stats = world.core().stats();
+  EXPECT_EQ(stats.kv_blocks_total - stats.kv_blocks_free - stats.kv_blocks_cached, 3 + 1);
+  EXPECT_EQ(stats.kv_positions_live, 40 + 15);
+  world.run();
+  EXPECT_EQ(world.core().stats().kv_positions_live, 0);
+}
+
 TEST(EngineCore, SecondRequestReusesThePrompt) {
   World world;
   const Request request{.prompt_ids = prompt(50, 1), .max_tokens = 4, .ignore_eos = true};

@@ -126,6 +126,10 @@ void Metrics::render_generation(const std::vector<const ServedModel*>& models, s
         });
   gauge("kv_blocks_total", "KV blocks: 16 tokens of one group of layers.",
         [](const EngineStats& s) { return double(s.kv_blocks_total); });
+  gauge("kv_blocks_live", "KV blocks that running sequences hold; what several share counts once.",
+        [](const EngineStats& s) { return double(s.kv_blocks_total - s.kv_blocks_free - s.kv_blocks_cached); });
+  gauge("kv_positions_live", "Positions of live KV blocks that hold keys and values; each block has 16.",
+        [](const EngineStats& s) { return double(s.kv_positions_live); });
   gauge("kv_blocks_cached", "KV blocks that only the prefix cache holds.",
         [](const EngineStats& s) { return double(s.kv_blocks_cached); });
   counter("prompt_tokens_total", "Prompt tokens of requests that produced a token.",
