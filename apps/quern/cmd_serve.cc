@@ -24,6 +24,7 @@ struct ServeOptions {
   std::vector<std::string> cors_origins;
   std::string root_path;
   std::string store_path;
+  std::string otlp_endpoint;
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
   std::string log_level = "info";
@@ -44,6 +45,7 @@ Result<KeySet> read_keys(const ServeOptions& options) {
 Result<AppOptions> app_options(const ServeOptions& options) {
   AppOptions app;
   QUERN_ASSIGN(app.keys, read_keys(options));
+  QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
   app.cors_origins = options.cors_origins;
   app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
   app.root_path = options.root_path;
@@ -164,6 +166,9 @@ void add_http_options(CLI::App& command, ServeOptions& options) {
       "database of responses, files and batches (default: server.db in QUERN_HOME); :memory: keeps nothing");
   command.add_option("--metrics-prefix", options.metrics_prefix, "prefix of the names in /metrics")
       ->capture_default_str();
+  command.add_option("--otlp-traces-endpoint", options.otlp_endpoint,
+                     "URL of a collector (OTLP over HTTP) that gets a span of each request, …/v1/traces; also "
+                     "OTEL_EXPORTER_OTLP_ENDPOINT and its like");
   command.add_option("--log-format", options.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

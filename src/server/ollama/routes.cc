@@ -83,7 +83,7 @@ awaitable<void> answer(AnswerKind kind, Parse parse, const ModelTable& models, c
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
   if (job->load_only) co_return co_await send_json(reply, loaded(kind, job->generation.model->id));
-  auto streams = co_await start(job->generation);
+  auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   if (job->stream) {
     co_await answer_stream(kind, job->generation, *streams, reply);
@@ -108,10 +108,10 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
 
 Routes routes() {
   return {
-      {"POST", "/api/chat", chat, Access::kKey, error_body},
-      {"POST", "/api/generate", generate, Access::kKey, error_body},
-      {"POST", "/api/embed", embed, Access::kKey, error_body},
-      {"POST", "/api/embeddings", embeddings, Access::kKey, error_body},
+      traced({"POST", "/api/chat", chat, Access::kKey, error_body}),
+      traced({"POST", "/api/generate", generate, Access::kKey, error_body}),
+      traced({"POST", "/api/embed", embed, Access::kKey, error_body}),
+      traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body}),
       {"GET", "/api/tags", tags, Access::kKey, error_body},
       {"GET", "/api/ps", ps, Access::kKey, error_body},
       {"POST", "/api/show", show, Access::kKey, error_body},
