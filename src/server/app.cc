@@ -135,7 +135,7 @@ Status App::open_stores() {
 
 void App::collect_routes() {
   append(routes_, basic::routes(*this));
-  append(routes_, openai::routes());
+  append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
   append(routes_, ollama::routes());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/adapter_rules.h"
 #include "server/background.h"
 #include "server/batches/runner.h"
 #include "server/batches/store.h"
@@ -26,6 +27,7 @@ struct AppOptions {
   std::vector<std::string> cors_origins;  // of web pages that may call; "*": any
   std::string root_path;                  // "/prefix": also served below it
   std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
+  AdapterRules adapters;                  // who may load them
   TracingSettings tracing;                // where spans go
 };
 
