@@ -332,6 +332,8 @@ Status http_download(const DownloadSpec& spec, const HttpOptions& options, const
   if (spec.size >= 0) bytes_max = spec.size;
   fs::path part = spec.target;
   part += ".part";
+  std::error_code ignored;
+  if (fs::is_symlink(part, ignored)) fs::remove(part, ignored);  // it would be written through
   QUERN_TRY(fill_part(spec, part, options, progress, bytes_max));
   std::error_code error;
   const auto length = static_cast<int64_t>(fs::file_size(part, error));
