@@ -4,6 +4,7 @@
 //   QUERN_MUTATION_SEED=S    other random numbers
 //   QUERN_MUTATION_REPLAY="TARGET SEED_FILE NUMBER"   one mutation, as a failure names it
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ void prepare() {
   for (const int signal : {SIGABRT, SIGALRM}) std::signal(signal, on_crash);
   if (kSanitized) return;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_crash);
+  mallopt(M_ARENA_MAX, 2);  // an arena a thread would take most of the addresses
   const rlimit memory = {uint64_t{2} << 30, uint64_t{2} << 30};
   setrlimit(RLIMIT_AS, &memory);
 }
@@ -60,6 +62,8 @@ uint64_t mutations_of(const Target& target, const Seed& seed) {
   uint64_t count = 200;
   if (target.name == "names") count = 2000;
   if (target.name == "gguf" || target.name == "folder_config" || target.name == "folder_weights") count = 60;
+  if (target.name.starts_with("http_")) count = 100;
+  if (target.name == "schema" || target.name == "grammar") count = 15;
   if (target.name == "tokenizer" || target.name == "gguf_split") count = 100;
   if (seed.bytes.size() < 8192) count *= 2;
   return count * environment_number("QUERN_MUTATIONS", 1) / (kSanitized ? 10 : 1);
@@ -100,6 +104,16 @@ TEST_P(Mutations, DoNoHarm) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Mutations, ::testing::ValuesIn(targets().begin(), targets().end()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Seeds, RequestsOfEveryDialectAreAnswered) {
+  for (const Target& target : targets()) {
+    if (!target.name.starts_with("http_")) continue;
+    for (const Seed& seed : seeds_of(target.name)) {
+      target.run(seed.bytes);
+      EXPECT_EQ(last_http_status(), 200) << target.name << " " << seed.name;
+    }
+  }
+}
 
 TEST(Mutator, SameSeedSameDamage) {
   const std::string bytes(1000, 'a');

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "request_seeds.h"
 
 namespace quern::fuzz {
 namespace {
@@ -62,27 +63,6 @@ Seed split_pair() {
   return {"llama-split", size + first + second};
 }
 
-const std::vector<Seed>& request_seeds() {
-  static const std::vector<Seed> seeds = {
-      {"chat",
-       R"({"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"a"}]},
-       {"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f",
-       "arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"r"}],"tools":[{"type":"function",
-       "function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"auto","parallel_tool_calls":true,
-       "max_completion_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"seed":-7,"n":2,
-       "stop":["a","b"],"stop_token_ids":[1,2],"logit_bias":{"12":-100,"7":3.5},"stream":true,
-       "stream_options":{"include_usage":true},"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.1,
-       "priority":3,"ignore_eos":true,"response_format":{"type":"text"},"modalities":["text"],"user":"u",
-       "chat_template_kwargs":{"enable_thinking":false},"continue_final_message":false,"add_generation_prompt":true})"},
-      {"completion",
-       R"({"model":"m","prompt":"Once","max_tokens":5,"echo":true,"best_of":1,"logprobs":null,"suffix":null})"},
-      {"texts", R"({"model":"m","prompt":["a","b"],"stop":"x"})"},
-      {"ids", R"({"model":"m","prompt":[[1,2,3],[4]],"typical_p":0.5})"},
-      {"id_list", R"({"model":"m","prompt":[1,2,3]})"},
-  };
-  return seeds;
-}
-
 std::vector<Seed> name_seeds() {
   std::vector<Seed> seeds = {{"catalog", read_file(fs::path(QUERN_TEST_DATA).parent_path() / "data" / "catalog.json")}};
   for (const char* name :
@@ -120,6 +100,13 @@ const std::vector<fs::path>& golden_folders() {
   return folders;
 }
 
+fs::path golden_model(std::string_view name) {
+  for (const fs::path& folder : golden_folders()) {
+    if (folder.filename() == name) return folder;
+  }
+  QUERN_CHECK(false);
+}
+
 std::vector<Seed> seeds_of(std::string_view target) {
   std::vector<Seed> seeds;
   if (target == "gguf") {
@@ -148,6 +135,14 @@ std::vector<Seed> seeds_of(std::string_view target) {
     seeds = request_seeds();
   } else if (target == "names") {
     seeds = name_seeds();
+  } else if (target.starts_with("http_")) {
+    seeds = dialect_seeds(target);
+  } else if (target == "schema") {
+    seeds = schema_seeds();
+  } else if (target == "grammar") {
+    seeds = grammar_seeds();
+  } else if (target == "adapter") {
+    seeds = adapter_seeds();
   }
   QUERN_CHECK(!seeds.empty());
   return seeds;

@@ -18,6 +18,14 @@ constexpr Target kTargets[] = {
     {"template", run_template},
     {"request", run_request},
     {"names", run_names},
+    {"http_openai", run_http_openai},
+    {"http_encoders", run_http_encoders},
+    {"http_responses", run_http_responses},
+    {"http_anthropic", run_http_anthropic},
+    {"http_ollama", run_http_ollama},
+    {"schema", run_schema},
+    {"grammar", run_grammar},
+    {"adapter", run_adapter},
 };
 
 }  // namespace

@@ -30,7 +30,16 @@ void run_folder_weights(std::string_view input);  // u8 index of a golden folder
 void run_tokenizer(std::string_view json);        // tokenizer.json
 void run_template(std::string_view text);         // chat template
 void run_request(std::string_view body);          // bodies of /v1/chat/completions and /v1/completions
-void run_names(std::string_view text);            // what a user writes for MODEL; catalogue documents
+void run_http_openai(std::string_view input);     // u8 chooses a route of text generation, then its body: the whole way
+void run_http_encoders(std::string_view input);   // the same for embeddings, rerank, score and classify
+void run_http_responses(std::string_view body);   // /v1/responses
+void run_http_anthropic(std::string_view input);  // u8 chooses a route, its body
+void run_http_ollama(std::string_view input);     // the same
+int last_http_status();                           // of the latest run_http_…: seeds have to be good requests
+void run_schema(std::string_view schema);         // JSON schema to grammar to a text
+void run_grammar(std::string_view input);         // u8 chooses GBNF or Lark, regex, choices; its text
+void run_adapter(std::string_view input);  // u32 size of adapter_config.json, itself, the weights (or a GGUF file)
+void run_names(std::string_view text);     // what a user writes for MODEL; catalogue documents
 
 // What holds for every refusal: one line, neither empty nor endless.
 void check_refusal(const Error& error);

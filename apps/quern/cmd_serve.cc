@@ -24,6 +24,9 @@ struct ServeOptions {
   std::vector<std::string> cors_origins;
   std::string root_path;
   std::string store_path;
+  bool lora_updates = false;
+  std::string lora_folder;
+  std::string otlp_endpoint;
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
   std::string log_level = "info";
@@ -41,9 +44,28 @@ Result<KeySet> read_keys(const ServeOptions& options) {
   return keys;
 }
 
+// Only programs of this machine can ask, and nobody was told by a key who may.
+bool is_private(const http::ServerOptions& http, const KeySet& keys) {
+  const bool loopback = http.host == "localhost" || http.host == "::1" || http.host.starts_with("127.");
+  return keys.empty() && (loopback || !http.unix_socket.empty());
+}
+
+Result<AdapterRules> adapter_rules(const ServeOptions& options, const KeySet& keys) {
+  AdapterRules rules{.updates_allowed = options.lora_updates || is_private(options.http, keys), .folder = {}};
+  if (options.lora_folder.empty()) return rules;
+  std::error_code error;
+  rules.folder = std::filesystem::canonical(options.lora_folder, error);
+  if (error || !std::filesystem::is_directory(rules.folder)) {
+    return invalid_argument(fmt::format("--lora-dir {}: is no folder", options.lora_folder));
+  }
+  return rules;
+}
+
 Result<AppOptions> app_options(const ServeOptions& options) {
   AppOptions app;
   QUERN_ASSIGN(app.keys, read_keys(options));
+  QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
+  QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
   app.cors_origins = options.cors_origins;
   app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
   app.root_path = options.root_path;
@@ -127,6 +149,11 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
   add_scheduling_options(command, engine);
   add_speculation_options(command, engine);
   add_adapter_options(command, engine);
+  command.add_flag(
+      "--allow-runtime-lora-updating", options.lora_updates,
+      "clients may load and unload adapters; without it only on a loopback address or unix socket without API keys");
+  command.add_option("--lora-dir", options.lora_folder,
+                     "clients load adapters from below this folder only; relative paths start there");
 }
 
 void add_http_options(CLI::App& command, ServeOptions& options) {
@@ -164,6 +191,9 @@ void add_http_options(CLI::App& command, ServeOptions& options) {
       "database of responses, files and batches (default: server.db in QUERN_HOME); :memory: keeps nothing");
   command.add_option("--metrics-prefix", options.metrics_prefix, "prefix of the names in /metrics")
       ->capture_default_str();
+  command.add_option("--otlp-traces-endpoint", options.otlp_endpoint,
+                     "URL of a collector (OTLP over HTTP) that gets a span of each request, …/v1/traces; also "
+                     "OTEL_EXPORTER_OTLP_ENDPOINT and its like");
   command.add_option("--log-format", options.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

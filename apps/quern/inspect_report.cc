@@ -9,6 +9,7 @@
 
 #include "base/mapped_file.h"
 #include "base/status.h"
+#include "formats/gguf/gguf_folder.h"
 #include "formats/hf_folder.h"
 #include "models/kv_layout.h"
 #include "models/model_config.h"
@@ -204,7 +205,8 @@ Result<bool> has_gguf_magic(const fs::path& path) {
 
 }  // namespace
 
-Result<Inspected> open_inspected(const fs::path& path) {
+Result<Inspected> open_inspected(const fs::path& model) {
+  QUERN_ASSIGN(const fs::path path, gguf_in_folder(model));
   Inspected inspected;
   ModelSource& source = inspected.source;
   source.path = path;

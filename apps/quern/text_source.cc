@@ -4,6 +4,7 @@
 #include "base/mapped_file.h"
 #include "base/status.h"
 #include "formats/gguf/gguf_file.h"
+#include "formats/gguf/gguf_folder.h"
 #include "formats/hf_folder.h"
 #include "model_arg.h"
 
@@ -14,8 +15,9 @@ namespace fs = std::filesystem;
 
 Result<fs::path> path_of(const std::string& model) {
   std::error_code ignored;
-  if (fs::exists(model, ignored)) return fs::path(model);
-  return resolve_model(model);
+  if (fs::exists(model, ignored)) return gguf_in_folder(model);
+  QUERN_ASSIGN(const fs::path path, resolve_model(model));
+  return gguf_in_folder(path);
 }
 
 // A folder's tokenizer_config.json, also where there is no model beside it; null when absent.

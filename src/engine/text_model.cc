@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "formats/gguf/gguf_folder.h"
 #include "text/chat_prompt.h"
 
 namespace quern {
@@ -69,7 +70,9 @@ void GenerationDefaults::apply_to(SamplingOptions& options) const {
 
 Result<std::shared_ptr<const TextModel>> TextModel::create(const ModelSource& source) {
   std::shared_ptr<TextModel> model(new TextModel());
-  model->id_ = model_id(source.path);
+  // A split set has one name, whichever part it was opened by.
+  const bool is_set = source.gguf && source.gguf->num_parts() > 1;
+  model->id_ = is_set ? gguf_model_name(source.path) : model_id(source.path);
   if (source.gguf) {
     const GgufMetadata& metadata = source.gguf->metadata();
     QUERN_ASSIGN(model->tokenizer_, Tokenizer::from_gguf(metadata, source.path.string()));
@@ -92,7 +95,7 @@ Result<std::shared_ptr<const TextModel>> TextModel::open(const std::filesystem::
 }
 
 Result<std::vector<int32_t>> TextModel::encode_prompt(std::string_view text) const {
-  QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, {.add_special = true, .parse_special = false}));
+  QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, {.add_special = true, .parse_special = true}));
   return std::move(encoding.ids);
 }
 

@@ -40,8 +40,11 @@ class TextModel {
   const GenerationDefaults& defaults() const { return defaults_; }
   bool has_chat_template() const { return template_text_.has_value(); }
   const std::optional<std::string>& chat_template_text() const { return template_text_; }
+  // Why the chat template cannot be used; empty when it can, or when there is none.
+  std::string chat_template_fault() const { return template_ ? "" : template_.error().message; }
 
-  // Text as a prompt of its own: with the special tokens the model adds.
+  // Text as a prompt of its own, which its sender rendered: special tokens in it count, and those that the model adds
+  // are added unless they are there.
   Result<std::vector<int32_t>> encode_prompt(std::string_view text) const;
   // Messages to ids: the template's special tokens count, those inside messages stay text, none is added twice. The
   // model's special tokens are filled in. kUnsupported without a chat template.

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "formats/gguf/gguf_file.h"
+#include "formats/gguf/gguf_folder.h"
 #include "formats/hf_folder.h"
 #include "formats/safetensors/safetensors_file.h"
 
@@ -30,11 +31,21 @@ TEST(GoldenGguf, SplitSetHoldsTheWholeFilesTensors) {
   }
 }
 
-TEST(GoldenGguf, SecondPartOfASplitSetIsRefused) {
-  const auto split = GgufFile::open(kGolden / "gguf" / "llama-split-f32-00002-of-00002.gguf");
-  ASSERT_FALSE(split);
-  EXPECT_EQ(split.error().code, ErrorCode::kInvalidFile);
-  EXPECT_NE(split.error().message.find("part 2 of 2; open part 1"), std::string::npos) << split.error().message;
+TEST(GoldenGguf, AnyPartOfASplitSetOpensAllOfIt) {
+  const auto first = GgufFile::open(kGolden / "gguf" / "llama-split-f32-00001-of-00002.gguf");
+  const auto second = GgufFile::open(kGolden / "gguf" / "llama-split-f32-00002-of-00002.gguf");
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ((*second)->num_parts(), 2u);
+  EXPECT_EQ((*second)->tensors().size(), (*first)->tensors().size());
+  EXPECT_TRUE((*second)->metadata().get_string("general.architecture"));
+}
+
+TEST(GoldenGguf, NamesOfParts) {
+  EXPECT_EQ(gguf_model_name("a/best-of-breed.gguf"), "best-of-breed");
+  EXPECT_EQ(gguf_model_name("m-00001-of-00003.gguf"), "m");
+  EXPECT_EQ(gguf_model_name("m-0001-of-00003.gguf"), "m-0001-of-00003");
+  EXPECT_EQ(gguf_model_name("-00001-of-00001.gguf"), "-00001-of-00001");
 }
 
 TEST(GoldenGguf, EveryFileOpensAndHasAnArchitecture) {

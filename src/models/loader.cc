@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/status.h"
+#include "formats/gguf/gguf_folder.h"
 #include "models/bind_decoder.h"
 #include "models/check_config.h"
 #include "models/decoder.h"
@@ -144,7 +145,8 @@ const TensorFile* ModelSource::tensors() const {
   return safetensors.get();
 }
 
-Result<std::unique_ptr<ModelSource>> open_model_source(const std::filesystem::path& path) {
+Result<std::unique_ptr<ModelSource>> open_model_source(const std::filesystem::path& model) {
+  QUERN_ASSIGN(const std::filesystem::path path, gguf_in_folder(model));
   auto source = std::make_unique<ModelSource>();
   source->path = path;
   std::error_code error;

@@ -74,6 +74,10 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   return transfer.receiver->take({data, size}) ? size : 0;
 }
 
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<const HttpOptions*>(user)->give_up() ? 1 : 0;
+}
+
 struct CurlDeleter {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
@@ -90,17 +94,34 @@ void set_limits(CURL* curl, const std::string& url, const HttpOptions& options) 
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_seconds_max));
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "quern/0.1");
+  if (options.seconds_max > 0) curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(options.seconds_max));
+  if (!options.give_up) return;
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &options);
 }
 
-Outcome attempt(const std::string& url, const HttpOptions& options, int64_t resume_from, Receiver& receiver) {
+struct Posted {
+  const std::string& content_type;
+  const std::string& body;
+};
+
+// GET, or POST of `posted`.
+Outcome attempt(const std::string& url, const HttpOptions& options, int64_t resume_from, Receiver& receiver,
+                const Posted* posted = nullptr) {
   static const bool initialised = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   const std::unique_ptr<CURL, CurlDeleter> handle(initialised ? curl_easy_init() : nullptr);
   if (!handle) return {.code = CURLE_FAILED_INIT, .reason = "libcurl could not start"};
   CURL* curl = handle.get();
   Transfer transfer{.handle = curl, .receiver = &receiver};
   std::unique_ptr<curl_slist, CurlDeleter> headers;
-  for (const std::string& header : options.headers) {
+  const auto add_header = [&](const std::string& header) {
     headers.reset(curl_slist_append(headers.release(), header.c_str()));
+  };
+  for (const std::string& header : options.headers) add_header(header);
+  if (posted != nullptr) {
+    add_header("Content-Type: " + posted->content_type);
+    add_header("Expect:");  // libcurl would wait for a word that many servers never send
   }
   char reason[CURL_ERROR_SIZE] = "";
 
@@ -115,6 +136,11 @@ Outcome attempt(const std::string& url, const HttpOptions& options, int64_t resu
   if (!options.bearer_token.empty()) {
     curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
     curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, options.bearer_token.c_str());
+  }
+  if (posted != nullptr) {
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(posted->body.size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, posted->body.c_str());
   }
   if (resume_from > 0) curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(resume_from));
 
@@ -285,12 +311,29 @@ Result<HttpDocument> http_get(const std::string& url, const HttpOptions& options
   }
 }
 
+Result<HttpDocument> http_post(const std::string& url, const std::string& content_type, const std::string& body,
+                               const HttpOptions& options, size_t bytes_max) {
+  QUERN_TRY(check_url(url));
+  MemoryReceiver receiver(bytes_max);
+  const Posted posted{.content_type = content_type, .body = body};
+  const Outcome outcome = attempt(url, options, 0, receiver, &posted);
+  if (outcome.code == CURLE_OK && outcome.status < 300) {
+    return HttpDocument{std::move(receiver.body), outcome.content_type, outcome.url};
+  }
+  Error error = to_error(url, outcome);
+  const bool answered = outcome.status >= 300;
+  if (answered && !may_pass(outcome) && error.code == ErrorCode::kUnavailable) error.code = ErrorCode::kInvalidArgument;
+  return std::unexpected(std::move(error));
+}
+
 Status http_download(const DownloadSpec& spec, const HttpOptions& options, const Progress& progress,
                      int64_t bytes_max) {
   QUERN_TRY(check_url(spec.url));
   if (spec.size >= 0) bytes_max = spec.size;
   fs::path part = spec.target;
   part += ".part";
+  std::error_code ignored;
+  if (fs::is_symlink(part, ignored)) fs::remove(part, ignored);  // it would be written through
   QUERN_TRY(fill_part(spec, part, options, progress, bytes_max));
   std::error_code error;
   const auto length = static_cast<int64_t>(fs::file_size(part, error));

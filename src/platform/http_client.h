@@ -1,5 +1,5 @@
-// HTTP GET for pulling models (libcurl): small documents into memory, large files to disk with resume.
-// Proxy variables and the system's certificates are honoured. Thread-safe: each call has its own handle.
+// HTTP (libcurl): GET for pulling models, small documents into memory, large files to disk with resume; POST of a
+// document. Proxy variables and the system's certificates are honoured. Thread-safe: each call has its own handle.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,8 @@ struct HttpOptions {
   int32_t tries_max = 5;             // for what may pass: cut connections, 429, 5xx; counted anew whenever bytes arrive
   int64_t retry_seconds_max = 60;    // longest wait that a Retry-After can ask for
   int64_t stall_seconds_max = 30;    // less than 1 byte/s for this long counts as cut
+  int64_t seconds_max = 0;           // of one try as a whole; 0: as long as bytes arrive
+  std::function<bool()> give_up;     // asked about once a second; true ends the try
 };
 
 struct HttpDocument {
@@ -30,6 +32,10 @@ struct HttpDocument {
 // Errors: kNotFound (404, 410), kPermissionDenied (401, 403), kUnavailable (the rest, after the tries),
 // kInvalidArgument (another scheme), kResourceExhausted (longer than bytes_max).
 Result<HttpDocument> http_get(const std::string& url, const HttpOptions& options, size_t bytes_max = 64u << 20);
+
+// One try, no redirects. Errors as for http_get, but kUnavailable for what may pass and kInvalidArgument for the rest.
+Result<HttpDocument> http_post(const std::string& url, const std::string& content_type, const std::string& body,
+                               const HttpOptions& options, size_t bytes_max = 1u << 20);
 
 using Progress = std::function<void(int64_t done, int64_t total)>;  // bytes; total 0 when unknown
 

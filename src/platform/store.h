@@ -22,6 +22,9 @@ struct StoredModel {
 std::filesystem::path store_folder();  // $QUERN_HOME/models
 std::filesystem::path store_folder(const std::string& key);
 
+// Makes a folder of the store. kPermissionDenied when a link inside the store leads out of it.
+Status make_store_folder(const std::filesystem::path& folder);
+
 Result<StoredModel> read_stored(const std::string& key);  // kNotFound when it is not complete
 std::vector<StoredModel> list_stored();                   // by name; incomplete ones left out
 // Marks the model complete: writes the manifest. `path` is relative to the folder, "" for the folder itself.

@@ -19,6 +19,8 @@ namespace {
 using http::asio::awaitable;
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kTraceStateMax = 512;  // bytes the W3C asks everybody to pass on
+
 struct Choice {
   const Route* route = nullptr;
   const Route* same_path = nullptr;  // a route of this path with another method
@@ -105,6 +107,9 @@ Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metr
   std::unique_ptr<App> app(new App(models, metrics, log, std::move(options)));
   QUERN_TRY(app->open_stores());
   app->collect_routes();
+  if (!app->options_.tracing.url.empty()) {
+    app->spans_ = std::make_unique<SpanExporter>(app->options_.tracing, metrics.spans(), log);
+  }
   return app;
 }
 
@@ -130,7 +135,7 @@ Status App::open_stores() {
 
 void App::collect_routes() {
   append(routes_, basic::routes(*this));
-  append(routes_, openai::routes());
+  append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
   append(routes_, ollama::routes());
@@ -147,6 +152,7 @@ void App::set_ready() {
 void App::stop() {
   batch_runner_->stop();
   background_.stop();
+  if (spans_) spans_->stop();
 }
 
 http::Handler App::handler() {
@@ -191,11 +197,34 @@ void App::log_request(const http::Request& request, const http::Reply& reply, do
   log_.write(LogLevel::kInfo, "request", fields);
 }
 
+// A client whose own trace is not kept does not want ours.
+std::optional<RequestSpan> App::begin_span(const Route* route, const http::Request& request) const {
+  if (!spans_ || route == nullptr || !route->traced) return std::nullopt;
+  const auto parent = parse_traceparent(request.header("traceparent"));
+  if (parent && !parent->sampled) return std::nullopt;
+  RequestSpan span(route->method, route->path, parent);
+  span.request_id = request.id;
+  span.client = request.peer;
+  const auto state = request.header("tracestate");
+  if (parent && state && state->size() <= kTraceStateMax) span.trace_state = std::string(*state);
+  return span;
+}
+
+void App::end_span(std::optional<RequestSpan> span, http::Reply& reply) const {
+  reply.set_span(nullptr);
+  if (!span) return;
+  span->finish({.status = reply.status(), .client_gone = reply.client_gone()});
+  spans_->add(std::move(*span));
+}
+
 awaitable<void> App::serve_inside(http::Request& request, http::Reply& reply) const {
   Choice choice = choose(routes_, request);
   request.params = std::move(choice.params);
   if (choice.route == nullptr) co_return;
+  std::optional<RequestSpan> span = begin_span(choice.route, request);
+  if (span) reply.set_span(&*span);
   co_await run_route(*choice.route, request, reply);
+  end_span(std::move(span), reply);
 }
 
 awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
@@ -205,6 +234,8 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
   Choice choice = choose(routes_, request);
   request.params = std::move(choice.params);
   const ErrorBody error_body = choice.same_path != nullptr ? choice.same_path->error_body : openai_error_body;
+  std::optional<RequestSpan> span = begin_span(choice.route, request);
+  if (span) reply.set_span(&*span);
   if (request.method == "OPTIONS" && choice.same_path != nullptr) {
     co_await answer_options(options_, request, choice, reply);
   } else if (const auto error = refusal(request, choice.route, choice.same_path != nullptr)) {
@@ -214,6 +245,7 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
   } else {
     co_await run_route(*choice.route, request, reply);
   }
+  end_span(std::move(span), reply);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   metrics_.count_http(choice.route != nullptr ? choice.route->method : "other",
                       choice.route != nullptr ? choice.route->path : "none", reply.status(), seconds);

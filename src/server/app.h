@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/adapter_rules.h"
 #include "server/background.h"
 #include "server/batches/runner.h"
 #include "server/batches/store.h"
@@ -17,6 +18,7 @@
 #include "server/responses/store.h"
 #include "server/route.h"
 #include "server/store/database.h"
+#include "server/tracing/exporter.h"
 
 namespace quern {
 
@@ -25,6 +27,8 @@ struct AppOptions {
   std::vector<std::string> cors_origins;  // of web pages that may call; "*": any
   std::string root_path;                  // "/prefix": also served below it
   std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
+  AdapterRules adapters;                  // who may load them
+  TracingSettings tracing;                // where spans go
 };
 
 class App {
@@ -53,6 +57,8 @@ class App {
   http::asio::awaitable<void> dispatch(http::Request& request, http::Reply& reply);
   http::asio::awaitable<void> run_route(const Route& route, const http::Request& request, http::Reply& reply) const;
   http::asio::awaitable<void> serve_inside(http::Request& request, http::Reply& reply) const;  // without a key
+  std::optional<RequestSpan> begin_span(const Route* route, const http::Request& request) const;
+  void end_span(std::optional<RequestSpan> span, http::Reply& reply) const;
   std::optional<ApiError> refusal(const http::Request& request, const Route* route, bool path_known) const;
   void log_request(const http::Request& request, const http::Reply& reply, double seconds) const;
 
@@ -63,6 +69,7 @@ class App {
   std::atomic<bool> ready_ = false;
   Routes routes_;
   std::unique_ptr<Database> database_;
+  std::unique_ptr<SpanExporter> spans_;  // null: nobody collects any
   Background background_{256};
   std::unique_ptr<responses::ResponseStore> responses_;
   std::unique_ptr<batches::BatchStore> batches_;

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "server/offload.h"
+#include "server/tracing/request_span.h"
 
 namespace quern {
 namespace {
@@ -26,11 +27,13 @@ ApiError encoder_error(const Error& error) {
   return result;
 }
 
-awaitable<ApiResult<EncoderAnswer>> wait_for(std::unique_ptr<EncoderQueue::Ticket> ticket, http::Reply& reply) {
+awaitable<ApiResult<EncoderAnswer>> wait_for(const ServedModel& model, std::unique_ptr<EncoderQueue::Ticket> ticket,
+                                             http::Reply& reply) {
   const auto signal = reply.signal();
   for (;;) {
     if (auto answer = ticket->take()) {
       if (!*answer) co_return std::unexpected(encoder_error(answer->error()));
+      if (auto* span = reply.span()) span->see_encoded(model.id, (*answer)->prompt_tokens);
       co_return std::move(**answer);
     }
     if (reply.client_gone()) co_return std::unexpected(client_left());
@@ -56,7 +59,7 @@ awaitable<ApiResult<PairScores>> score_by_yes_no(const ServedModel& model, std::
     auto ticket =
         model.encoder->submit_rerank(pairs[begin].first, std::move(documents), [signal] { signal->notify(); });
     if (!ticket) co_return std::unexpected(encoder_error(ticket.error()));
-    const auto answer = co_await wait_for(std::move(*ticket), reply);
+    const auto answer = co_await wait_for(model, std::move(*ticket), reply);
     if (!answer) co_return std::unexpected(answer.error());
     result.prompt_tokens += answer->prompt_tokens;
     for (const EncoderModel::Output& output : answer->outputs) result.scores.push_back(output.scores.at(0));
@@ -162,7 +165,7 @@ awaitable<ApiResult<EncoderAnswer>> run_encoder(const ServedModel& model, std::v
   const auto signal = reply.signal();
   auto ticket = model.encoder->submit(std::move(inputs), [signal] { signal->notify(); });
   if (!ticket) co_return std::unexpected(encoder_error(ticket.error()));
-  co_return co_await wait_for(std::move(*ticket), reply);
+  co_return co_await wait_for(model, std::move(*ticket), reply);
 }
 
 awaitable<ApiResult<PairScores>> score_pairs(const ServedModel& model, std::vector<TextPair> pairs,

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "server/compile.h"
 #include "server/keys.h"
+#include "server/tracing/request_span.h"
 
 namespace quern {
 namespace {
@@ -44,7 +45,8 @@ ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input) {
   return {};
 }
 
-http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation) {
+http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, http::Reply& reply) {
+  if (auto* span = reply.span()) span->see_request(shown_name(generation), generation.request);
   if (const auto& grammar = generation.plan.grammar) {
     auto compiled = co_await compile_grammar(*generation.model->engine, *grammar, generation.plan.grammar_param);
     if (!compiled) co_return std::unexpected(compiled.error());

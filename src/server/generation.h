@@ -30,7 +30,7 @@ SamplingOptions default_sampling(const ServedModel& model);  // what the model's
 ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input);
 
 // Compiles the plan's grammar and submits the prompt. One that does not fit has code context_length_exceeded.
-http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation);
+http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, http::Reply& reply);
 
 // For whom the engine works: requests that come with one API key are one tenant, those without a key another, and
 // tenants take turns; a batch's go behind all of them.

@@ -71,7 +71,16 @@ ApiResult<const ServedModel*> ModelTable::find_scorer(const std::string& name) c
 }
 
 ApiResult<ModelTable::Choice> ModelTable::choose(const std::string& name) const {
-  auto found = find_generator(name);
+  return with_adapters(find_generator(name), name);
+}
+
+ApiResult<ModelTable::Choice> ModelTable::choose_any(const std::string& name) const {
+  return with_adapters(find(name), name);
+}
+
+// What was found by that name among the models, else among the adapters.
+ApiResult<ModelTable::Choice> ModelTable::with_adapters(ApiResult<const ServedModel*> found,
+                                                        const std::string& name) const {
   if (found) return Choice{*found, ""};
   for (const ServedModel& model : models_) {
     if (model.engine == nullptr) continue;

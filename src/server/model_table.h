@@ -52,11 +52,13 @@ class ModelTable {
     const ServedModel* model = nullptr;
     std::string adapter;  // or empty
   };
-  ApiResult<Choice> choose(const std::string& name) const;
+  ApiResult<Choice> choose(const std::string& name) const;      // a generator's
+  ApiResult<Choice> choose_any(const std::string& name) const;  // any model's
 
  private:
   ApiResult<const ServedModel*> find_able(const std::string& name, bool (*able)(const ServedModel&),
                                           const char* ability) const;
+  ApiResult<Choice> with_adapters(ApiResult<const ServedModel*> found, const std::string& name) const;
 
   std::vector<ServedModel> models_;
 };

@@ -1,5 +1,7 @@
 #include "server/pump.h"
 
+#include "server/tracing/request_span.h"
+
 namespace quern {
 namespace {
 
@@ -20,6 +22,7 @@ http::asio::awaitable<bool> pump(http::Reply& reply, EventStreams& streams, cons
     size_t num_finished = 0;
     for (size_t i = 0; i < streams.size(); ++i) {
       while (const auto event = streams[i]->try_next()) {
+        if (auto* span = reply.span()) span->see_event(*event);
         if (!co_await sink(i, *event)) co_return false;
       }
       num_finished += streams[i]->finished() ? 1 : 0;
@@ -28,6 +31,7 @@ http::asio::awaitable<bool> pump(http::Reply& reply, EventStreams& streams, cons
     if (reply.client_gone()) co_return false;
     if (reply.out_of_time()) {
       const Event event = shutdown_event();
+      if (auto* span = reply.span()) span->see_event(event);
       for (size_t i = 0; i < streams.size(); ++i) {
         if (!streams[i]->finished() && !co_await sink(i, event)) break;
       }

@@ -9,6 +9,11 @@ namespace quern {
 
 using http::asio::awaitable;
 
+Route traced(Route route) {
+  route.traced = true;
+  return route;
+}
+
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path) {
   std::vector<std::string> values;
   while (true) {

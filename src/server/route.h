@@ -27,8 +27,11 @@ struct Route {
   RouteFunction run;
   Access access = Access::kKey;
   ErrorBody error_body = openai_error_body;
+  bool traced = false;  // a span tells of each request: see traced()
 };
 using Routes = std::vector<Route>;
+
+Route traced(Route route);  // one whose requests make a model work
 
 // The values of {…} when `path` fits `pattern`.
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path);

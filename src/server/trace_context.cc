@@ -26,7 +26,9 @@ std::optional<TraceParent> parse_traceparent(std::optional<std::string_view> hea
     return std::nullopt;
   if (version == "ff" || is_zero(trace) || is_zero(span)) return std::nullopt;
   if (header->size() > kSize && (version == "00" || (*header)[kSize] != '-')) return std::nullopt;
-  return TraceParent{.trace_id = std::string(trace), .span_id = std::string(span)};
+  const char last = flags[1];
+  const int bits = last <= '9' ? last - '0' : last - 'a' + 10;
+  return TraceParent{.trace_id = std::string(trace), .span_id = std::string(span), .sampled = (bits & 1) != 0};
 }
 
 }  // namespace quern

@@ -1,4 +1,4 @@
-// W3C trace context (https://www.w3.org/TR/trace-context/), version 00: the caller's trace, for our logs.
+// W3C trace context (https://www.w3.org/TR/trace-context/), version 00: the caller's trace, for our logs and spans.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@ namespace quern {
 struct TraceParent {
   std::string trace_id;  // 32 hex digits
   std::string span_id;   // 16
+  bool sampled = false;  // the caller keeps a trace of it
 };
 
 // nullopt: there is none, or it is malformed; then the request counts as untraced.

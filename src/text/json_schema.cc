@@ -28,6 +28,39 @@ std::string pattern_of(const std::string& format) {
   return {};
 }
 
+// To ECMA 262, whose patterns a schema has, `[[:alpha:]]` or `[a&&b]` is a class of these characters; the library reads
+// classes inside of it and operations on sets.
+std::string plain_classes(std::string_view pattern) {
+  std::string result;
+  bool in_class = false, is_first = false;  // is_first: at what may be a literal `]`
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      result += {c, pattern[++i]};
+      is_first = false;
+      continue;
+    }
+    const bool begins = c == '[' && !in_class, ends = c == ']' && in_class && !is_first;
+    const bool is_doubled = (c == '&' || c == '~' || c == '-') && i > 0 && pattern[i - 1] == c;
+    if (in_class && !begins && (c == '[' || is_doubled)) result += '\\';
+    result += c;
+    is_first = begins || (is_first && c == '^');
+    in_class = begins || (in_class && !ends);
+  }
+  return result;
+}
+
+void spell_out_classes(Json& schema) {
+  if (const auto pattern = schema.find("pattern"); pattern != schema.end() && pattern->is_string()) {
+    *pattern = plain_classes(pattern->get_ref<const std::string&>());
+  }
+  const auto properties = schema.find("patternProperties");
+  if (properties == schema.end() || !properties->is_object()) return;
+  Json spelled = Json::object();
+  for (auto& [key, value] : properties->items()) spelled[plain_classes(key)] = std::move(value);
+  *properties = std::move(spelled);
+}
+
 void spell_out_format(Json& schema) {
   const auto format = schema.find("format");
   if (format == schema.end() || !format->is_string()) return;
@@ -68,6 +101,7 @@ Status visit(Json& node, bool is_schema) {
   if (!node.is_object()) return {};
   if (is_schema) {
     QUERN_TRY(check_min_properties(node));
+    spell_out_classes(node);
     spell_out_format(node);
   }
   for (auto& [key, value] : node.items()) {

@@ -27,7 +27,7 @@ class Server:
         self.log, self.port = [], None
         for line in self.process.stderr:
             self.log.append(line)
-            match = re.search(r"listening on (?:(?:https?://127\.0\.0\.1:(\d+))|(unix:\S+))", line)
+            match = re.search(r"listening on (?:(?:https?://[\d.]+:(\d+))|(unix:\S+))", line)
             if match:
                 self.port = int(match.group(1)) if match.group(1) else None
                 break

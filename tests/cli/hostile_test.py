@@ -207,9 +207,12 @@ class Split(Case):
                     self.assertIn(name, result.stderr)
                     self.assertIn(fragment, result.stderr)
 
-    def test_second_part_alone(self):
-        self.check(self.parts("second", lambda part: part, lambda part: part)[1], "part 1", (inspect, logits, generate))
-        self.settle()
+    def test_second_part_without_the_first(self):
+        path = self.parts("second", None, lambda part: part)[1]
+        for command in (inspect, logits, generate):
+            result = command(path)
+            self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1), result.stderr)
+            self.assertIn("second-00001-of-00002.gguf", result.stderr)
 
 
 class Templates(Case):

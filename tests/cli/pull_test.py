@@ -77,9 +77,11 @@ class Hub(http.server.BaseHTTPRequestHandler):
         self.wfile.write(rest)
 
 
-class PullTest(unittest.TestCase):
+class HubCase(unittest.TestCase):
+    hub = Hub
+
     def setUp(self):
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.hub)
         self.server.requests = []
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)
@@ -108,6 +110,8 @@ class PullTest(unittest.TestCase):
         outside = [p for p in self.home.parent.rglob("*.gguf") if self.home not in p.parents]
         self.assertEqual(outside, [])
 
+
+class PullTest(HubCase):
     def test_good(self):
         self.assert_good(self.pull("hf:org/good"))
 

@@ -1,9 +1,12 @@
 """Faults that users of comparable servers met at their HTTP doors. Each class is one case of the field list, by number."""
+import base64
 import json
+import math
 import os
 import pathlib
 import random
 import socket
+import struct
 import sys
 import threading
 import time
@@ -108,6 +111,28 @@ class FC16ClientGoesAway(unittest.TestCase):
         self.assertEqual(server.metric("vllm:num_requests_running"), 0)
         self.assertEqual(server.metric("vllm:num_requests_waiting"), 0)
         self.assertEqual(server.metric("vllm:kv_cache_usage_perc"), 0)
+
+
+class FC21EmbeddingForms(unittest.TestCase):
+    def test_encodings_and_dimensions(self):
+        def embed(**fields):
+            return SERVER.post("/v1/embeddings", {"model": "bert", "input": ["the mill", "the tide"], **fields})
+        plain = [item["embedding"] for item in embed()[1]["data"]]
+        packed = [item["embedding"] for item in embed(encoding_format="base64")[1]["data"]]
+        width = len(plain[0])
+        for vector, text in zip(plain, packed, strict=True):
+            unpacked = struct.unpack(f"<{width}f", base64.b64decode(text, validate=True))
+            self.assertEqual([struct.unpack("<f", struct.pack("<f", x))[0] for x in vector], list(unpacked))
+        for vector, cut in zip(plain, (item["embedding"] for item in embed(dimensions=width // 2)[1]["data"]), strict=True):
+            norm = math.sqrt(sum(x * x for x in vector[:width // 2]))
+            self.assertAlmostEqual(math.sqrt(sum(x * x for x in cut)), 1, places=5)
+            for a, b in zip(cut, vector, strict=False):
+                self.assertAlmostEqual(a, b / norm, places=5)
+        self.assertEqual([item["embedding"] for item in embed(dimensions=width)[1]["data"]], plain)
+        for fields in ({"dimensions": width + 1}, {"dimensions": 0}, {"dimensions": -1}, {"dimensions": 1.5}, {"encoding_format": "hex"},
+                       {"encoding_format": 5}):
+            status, answer = embed(**fields)
+            self.assertEqual((status, answer["error"]["param"]), (400, *fields), fields)
 
 
 class FC22LongEmbeddings(unittest.TestCase):
@@ -265,6 +290,42 @@ class FC39Bodies(unittest.TestCase):
             except ConnectionResetError:
                 pass
             self.assertTrue(answer == b"" or b" 413 " in answer, answer[:100])
+
+
+class FC40MediaUrls(unittest.TestCase):
+    def test_nothing_is_fetched(self):
+        hits = []
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+
+            def listen():
+                try:
+                    while True:
+                        listener.accept()[0].close()
+                        hits.append(1)
+                except OSError:
+                    pass
+            threading.Thread(target=listen, daemon=True).start()
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                closed = other.getsockname()[1]
+            words = set()
+            urls = ["http://127.0.0.1:{}/a", "http://[::1]:{}/a", "http://0.0.0.0:{}/a", "http://2130706433:{}/a", "http://0177.0.0.1:{}/a",
+                    "http://localhost:{}/a", "ftp://127.0.0.1:{}/a", "gopher://127.0.0.1:{}/a", "file:///etc/passwd", "/etc/passwd",
+                    "http://169.254.169.254/latest/meta-data"]
+            for url in urls:
+                for at in (port, closed):
+                    for part in ({"type": "image_url", "image_url": {"url": url.format(at)}}, {"type": "input_audio", "input_audio": {"data": url.format(at)}},
+                                 {"type": "video_url", "video_url": {"url": url.format(at)}}):
+                        status, answer = SERVER.post("/v1/chat/completions", chat(messages=[{"role": "user", "content": [part]}]))
+                        self.assertEqual(status, 400, (part, answer))
+                        words.add((part["type"], answer["error"]["message"]))
+                    status, answer = SERVER.post("/v1/messages", {"model": "llama", "max_tokens": 1, "messages": [{"role": "user", "content": [
+                        {"type": "image", "source": {"type": "url", "url": url.format(at)}}]}]})
+                    self.assertEqual(status, 400, answer)
+                    status, answer = SERVER.post("/api/chat", {"model": "llama", "messages": [{"role": "user", "content": "x", "images": [url.format(at)]}]})
+                    self.assertEqual(status, 400, answer)
+            self.assertEqual(len(words), 3, "the same words whether somebody listens or not")
+            self.assertEqual(hits, [])
 
 
 @unittest.skipUnless(os.path.exists("/proc/self/status"), "needs /proc")

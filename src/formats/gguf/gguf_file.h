@@ -12,9 +12,10 @@ namespace quern {
 
 class GgufFile final : public TensorFile {
  public:
-  // Opens a whole file, or part 1 of a split set (`NAME-00001-of-0000N.gguf`; the other parts lie beside it; split.no,
-  // split.count and split.tensors.count must agree). Errors: kInvalidFile with one line naming what is wrong, kIo,
-  // kNotFound. No allocation is larger than what the remaining bytes of the file can justify.
+  // Opens a whole file, or a split set by any of its parts (`NAME-00001-of-0000N.gguf`; the others lie beside it;
+  // split.no, split.count and split.tensors.count must agree; a name alone makes no part). Errors: kInvalidFile with
+  // one line naming what is wrong, kIo, kNotFound. No allocation is larger than what the remaining bytes of the file
+  // can justify.
   static Result<std::unique_ptr<GgufFile>> open(const std::filesystem::path& path);
 
   // The parser alone, for tests and fuzzing: `bytes` must outlive the result. `name` goes into error messages.

@@ -175,6 +175,7 @@ std::optional<Place> peft_place(std::string_view module) {
 
 struct PeftConfig {
   double alpha = 8;
+  std::optional<int64_t> rank;  // r
   bool rank_stabilized = false;
   Json rank_pattern = Json::object(), alpha_pattern = Json::object();
 };
@@ -195,6 +196,9 @@ Result<PeftConfig> read_peft_config(const std::filesystem::path& folder) {
   if (alpha != json.end() && !alpha->is_number()) return wrong("lora_alpha is not a number");
   if (alpha != json.end()) config.alpha = alpha->get<double>();
   if (!std::isfinite(config.alpha)) return wrong("lora_alpha is not finite");
+  const auto rank = json.find("r");
+  if (rank != json.end() && !rank->is_number_integer()) return wrong("r is not a whole number");
+  if (rank != json.end()) config.rank = rank->get<int64_t>();
   config.rank_stabilized = json.value("use_rslora", Json(false)) == true;
   for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias"}) {
     if (json.value(key, Json(false)) == true) return unsupported(fmt::format("{}: {}", path.string(), key));
@@ -210,12 +214,23 @@ Result<PeftConfig> read_peft_config(const std::filesystem::path& folder) {
   return config;
 }
 
-double peft_alpha(const PeftConfig& config, std::string_view module) {
-  for (const auto& [key, value] : config.alpha_pattern.items()) {
+// What a pattern says of this module: a number by the end of its name.
+std::optional<double> in_pattern(const Json& pattern, std::string_view module) {
+  for (const auto& [key, value] : pattern.items()) {
     const bool fits = module == key || module.ends_with("." + key);
     if (fits && value.is_number()) return value.get<double>();
   }
-  return config.alpha;
+  return std::nullopt;
+}
+
+double peft_alpha(const PeftConfig& config, std::string_view module) {
+  return in_pattern(config.alpha_pattern, module).value_or(config.alpha);
+}
+
+// The rank that the configuration gives to a module, if it says.
+std::optional<double> peft_rank(const PeftConfig& config, std::string_view module) {
+  const auto own = in_pattern(config.rank_pattern, module);
+  return own || !config.rank ? own : std::optional<double>(static_cast<double>(*config.rank));
 }
 
 Result<AdapterData> read_peft(const std::filesystem::path& folder, const ModelConfig& config) {
@@ -234,7 +249,12 @@ Result<AdapterData> read_peft(const std::filesystem::path& folder, const ModelCo
     (is_down ? pair.down : pair.up) = &view;
     if (is_down && !view.shape.empty()) {
       const double rank = static_cast<double>(std::max<int64_t>(1, view.shape[0]));
-      const double alpha = peft_alpha(peft, name.substr(0, name.size() - 14));
+      const std::string_view module = name.substr(0, name.size() - 14);
+      if (const auto told = peft_rank(peft, module); told && *told != rank) {
+        return invalid_file(
+            fmt::format("{}: {} has rank {}, adapter_config.json says {}", path.string(), view.name, rank, *told));
+      }
+      const double alpha = peft_alpha(peft, module);
       pair.scale = static_cast<float>(alpha / (peft.rank_stabilized ? std::sqrt(rank) : rank));
     }
   }

@@ -93,7 +93,7 @@ awaitable<void> messages(const ModelTable& models, const http::Request& request,
   const std::function<ApiResult<Job>()> make_job = [&] { return prepare(models, request, Purpose::kAnswer); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
-  auto streams = co_await start(job->generation);
+  auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   MessageHead head;
   head.id = random_id("msg_");
@@ -121,7 +121,7 @@ awaitable<void> count_tokens(const ModelTable& models, const http::Request& requ
 
 Routes routes() {
   return {
-      {"POST", "/v1/messages", messages, Access::kKey, error_body},
+      traced({"POST", "/v1/messages", messages, Access::kKey, error_body}),
       {"POST", "/v1/messages/count_tokens", count_tokens, Access::kKey, error_body},
   };
 }

@@ -12,6 +12,10 @@
 #include <utility>
 #include <vector>
 
+namespace quern {
+class RequestSpan;
+}
+
 namespace quern::http {
 
 namespace asio = boost::asio;
@@ -69,6 +73,13 @@ class Reply {
 
   virtual int status() const = 0;  // 0: nothing was sent yet
   virtual int64_t bytes_sent() const = 0;
+
+  // Where to tell a trace of this request what is learnt on the way; null when nobody traces it.
+  RequestSpan* span() const { return span_; }
+  void set_span(RequestSpan* span) { span_ = span; }
+
+ private:
+  RequestSpan* span_ = nullptr;
 };
 
 using Handler = std::function<asio::awaitable<void>(Request&, Reply&)>;

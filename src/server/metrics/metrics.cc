@@ -203,6 +203,9 @@ void Metrics::render_http(std::string& out) const {
   for (const auto& [route, histogram] : http_seconds_) {
     histogram->render("http_request_duration_seconds", fmt::format("handler=\"{}\"", label_value(route)), out);
   }
+  head(out, "otlp_spans_total", "counter", "Spans of requests, by what became of them.");
+  out += fmt::format("otlp_spans_total{{result=\"sent\"}} {}\n", spans_.sent.load());
+  out += fmt::format("otlp_spans_total{{result=\"dropped\"}} {}\n", spans_.dropped.load());
 }
 
 }  // namespace quern

@@ -43,6 +43,11 @@ struct GenerationMetrics {
   std::atomic<uint64_t> outcomes[kNumOutcomes] = {};
 };
 
+// Spans of requests on their way to a collector.
+struct SpanCounts {
+  std::atomic<uint64_t> sent = 0, dropped = 0;
+};
+
 class Metrics {
  public:
   explicit Metrics(std::string prefix = "vllm:") : prefix_(std::move(prefix)) {}
@@ -50,6 +55,8 @@ class Metrics {
   // The engine again, with every request observed: latencies as the reader sees them, one outcome each.
   std::unique_ptr<Engine> observe(std::unique_ptr<Engine> engine, const std::string& model_id);
   void count_http(const std::string& method, const std::string& route, int status, double seconds);
+
+  SpanCounts& spans() { return spans_; }
 
   std::string render(const ModelTable& models) const;
 
@@ -64,6 +71,7 @@ class Metrics {
   void render_http(std::string& out) const;
 
   std::string prefix_;
+  SpanCounts spans_;
   std::map<std::string, std::unique_ptr<GenerationMetrics>> generation_;  // by model id; filled before requests come
   mutable std::mutex http_mutex_;
   std::map<HttpKey, uint64_t> http_requests_;                       // guarded by http_mutex_

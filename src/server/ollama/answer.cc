@@ -40,9 +40,13 @@ void add_call(const AnswerReader& answer, size_t part_idx, Json& calls) {
                    {"function", {{"index", before}, {"name", call.name}, {"arguments", std::move(*arguments)}}}});
 }
 
+const std::string& name_of(const ServedModel& model, const std::string& adapter) {
+  return adapter.empty() ? model.id : adapter;
+}
+
 // What tells this model from another one here: of its name and size, not of the file's bytes.
-std::string digest_of(const ServedModel& model) {
-  const std::string text = fmt::format("{}:{}", model.id, model.file_bytes);
+std::string digest_of(const ServedModel& model, const std::string& adapter) {
+  const std::string text = fmt::format("{}:{}", name_of(model, adapter), model.file_bytes);
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
   std::string hex;
@@ -54,10 +58,13 @@ bool is_gguf(const ServedModel& model) {
   return model.format == "gguf";
 }
 
-Json details(const ServedModel& model) {
-  return {{"parent_model", ""},     {"format", model.format},
-          {"family", model.family}, {"families", Json::array({model.family})},
-          {"parameter_size", ""},   {"quantization_level", is_gguf(model) ? model.quantization : ""}};
+Json details(const ServedModel& model, const std::string& adapter) {
+  return {{"parent_model", adapter.empty() ? "" : model.id},
+          {"format", model.format},
+          {"family", model.family},
+          {"families", Json::array({model.family})},
+          {"parameter_size", ""},
+          {"quantization_level", is_gguf(model) ? model.quantization : ""}};
 }
 
 }  // namespace
@@ -141,13 +148,18 @@ bool can_think(const ServedModel& model) {
   return !model.output.reasoning.close.empty() || model.output.tools == tools::ToolFormat::kHarmony;
 }
 
-Json model_entry(const ServedModel& model) {
-  return {{"name", model.id},         {"model", model.id},          {"modified_at", rfc3339(model.created)},
-          {"size", model.file_bytes}, {"digest", digest_of(model)}, {"details", details(model)}};
+Json model_entry(const ServedModel& model, const std::string& adapter) {
+  const std::string& name = name_of(model, adapter);
+  return {{"name", name},
+          {"model", name},
+          {"modified_at", rfc3339(model.created)},
+          {"size", model.file_bytes},
+          {"digest", digest_of(model, adapter)},
+          {"details", details(model, adapter)}};
 }
 
-Json running_entry(const ServedModel& model) {
-  Json entry = model_entry(model);
+Json running_entry(const ServedModel& model, const std::string& adapter) {
+  Json entry = model_entry(model, adapter);
   entry.erase("modified_at");
   entry["expires_at"] = "9999-12-31T23:59:59Z";  // as long as the server runs
   entry["size_vram"] = 0;
@@ -155,7 +167,7 @@ Json running_entry(const ServedModel& model) {
   return entry;
 }
 
-Json model_details(const ServedModel& model) {
+Json model_details(const ServedModel& model, const std::string& adapter) {
   Json info = {{"general.architecture", model.family}};
   info[model.family + ".context_length"] = model.max_model_len();
   if (model.encoder) info[model.family + ".embedding_length"] = model.encoder->width();
@@ -169,7 +181,7 @@ Json model_details(const ServedModel& model) {
   return {{"modelfile", fmt::format("FROM {}\n", model.id)},
           {"parameters", ""},
           {"template", model.text->chat_template_text().value_or("")},
-          {"details", details(model)},
+          {"details", details(model, adapter)},
           {"model_info", std::move(info)},
           {"capabilities", std::move(capabilities)},
           {"modified_at", rfc3339(model.created)}};

@@ -41,8 +41,9 @@ Json loaded(AnswerKind kind, const std::string& model);
 
 bool can_think(const ServedModel& model);
 
-Json model_entry(const ServedModel& model);    // of /api/tags
-Json running_entry(const ServedModel& model);  // of /api/ps
-Json model_details(const ServedModel& model);  // of /api/show
+// A model, or an adapter of it when a name is given.
+Json model_entry(const ServedModel& model, const std::string& adapter);    // of /api/tags
+Json running_entry(const ServedModel& model, const std::string& adapter);  // of /api/ps
+Json model_details(const ServedModel& model, const std::string& adapter);  // of /api/show
 
 }  // namespace quern::ollama

@@ -20,24 +20,25 @@ struct EmbedJob {
 ApiResult<EmbedJob> prepare(const ModelTable& models, const http::Request& request, const char* field) {
   auto body = parse_body(request);
   if (!body) return std::unexpected(body.error());
-  const auto model = find_model(models, *body);
-  if (!model) return std::unexpected(model.error());
-  if ((*model)->task != ModelTask::kEmbed) {
-    return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support embeddings", (*model)->id)});
+  const auto choice = find_model(models, *body);
+  if (!choice) return std::unexpected(choice.error());
+  const ServedModel& model = *choice->model;
+  if (model.task != ModelTask::kEmbed) {
+    return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support embeddings", model.id)});
   }
-  EmbedJob job{.model = *model, .inputs = {}};
-  const int32_t tokens_max = (*model)->encoder->tokens_max();
+  EmbedJob job{.model = &model, .inputs = {}};
+  const int32_t tokens_max = model.encoder->tokens_max();
   Fields fields(*body);
   fields.accept({"model", "name", "options"});
   accept_residency(fields);
   const auto texts = fields.string_or_strings(field, kEncoderInputsMax);
   if (!texts) fields.fault(field, fmt::format("{}: is missing", field));
   const bool truncate = fields.boolean("truncate").value_or(true);
-  job.dimensions = static_cast<int32_t>(fields.integer("dimensions", 1, (*model)->encoder->width()).value_or(0));
+  job.dimensions = static_cast<int32_t>(fields.integer("dimensions", 1, model.encoder->width()).value_or(0));
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   for (const std::string& text : *texts) {
-    auto encoding = encode_text(**model, text, true, truncate ? std::optional(tokens_max) : std::nullopt);
+    auto encoding = encode_text(model, text, true, truncate ? std::optional(tokens_max) : std::nullopt);
     if (!encoding) return std::unexpected(encoding.error());
     job.inputs.push_back(std::move(*encoding));
   }
@@ -57,18 +58,22 @@ Json embed_body(const EmbedJob& job, EncoderAnswer& answer, Clock::time_point be
           {"prompt_eval_count", answer.prompt_tokens}};
 }
 
-Json list_body(const ModelTable& models, Json (*entry)(const ServedModel&)) {
+Json list_body(const ModelTable& models, Json (*entry)(const ServedModel&, const std::string& adapter)) {
   Json list = Json::array();
-  for (const ServedModel& model : models.models()) list.push_back(entry(model));
+  for (const ServedModel& model : models.models()) {
+    list.push_back(entry(model, ""));
+    if (!model.engine) continue;
+    for (const AdapterInfo& adapter : model.engine->adapters().list()) list.push_back(entry(model, adapter.name));
+  }
   return {{"models", std::move(list)}};
 }
 
 ApiResult<Json> show_body(const ModelTable& models, const http::Request& request) {
   auto body = parse_body(request);
   if (!body) return std::unexpected(body.error());
-  const auto model = find_model(models, *body);
-  if (!model) return std::unexpected(model.error());
-  return model_details(**model);
+  const auto choice = find_model(models, *body);
+  if (!choice) return std::unexpected(choice.error());
+  return model_details(*choice->model, choice->adapter);
 }
 
 Json embedding_body(const EncoderAnswer& answer) {

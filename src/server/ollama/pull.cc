@@ -87,6 +87,13 @@ std::string news(PullState& state, std::optional<Status>& result) {
   return state.file.empty() ? "" : progress_line(state);
 }
 
+// What the disk said names this machine's folders.
+ApiError pull_error(const Error& error) {
+  ApiError result = to_api_error(error);
+  if (error.code == ErrorCode::kIo) result.message = "the model could not be stored on the server";
+  return result;
+}
+
 }  // namespace
 
 awaitable<void> pull(const ModelTable&, const http::Request& request, http::Reply& reply) {
@@ -109,11 +116,11 @@ awaitable<void> pull(const ModelTable&, const http::Request& request, http::Repl
   }
   if (!result) co_return;  // the download goes on; asking again waits for it
   if (job->stream) {
-    const std::string end = *result ? status_line("success") : error_body(to_api_error(result->error())) + "\n";
+    const std::string end = *result ? status_line("success") : error_body(pull_error(result->error())) + "\n";
     co_await reply.write(end);
     co_return co_await reply.end_stream();
   }
-  if (!*result) co_return co_await send_error(reply, to_api_error(result->error()), error_body);
+  if (!*result) co_return co_await send_error(reply, pull_error(result->error()), error_body);
   co_await reply.send(200, "application/json", status_line("success"), {});
 }
 

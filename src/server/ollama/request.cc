@@ -159,8 +159,10 @@ ApiResult<GenerationRequest> finish(GenerationRequest result, const Options& opt
   return result;
 }
 
-GenerationRequest begin(Fields& fields, const ServedModel& model, Options& options) {
+GenerationRequest begin(Fields& fields, const ModelTable::Choice& choice, Options& options) {
+  const ServedModel& model = *choice.model;
   GenerationRequest result{.generation = {.model = &model, .request = {}}};
+  result.generation.request.adapter = choice.adapter;
   result.generation.request.sampling = ollama_sampling(model);
   fields.accept({"model", "name"});
   accept_residency(fields);
@@ -193,7 +195,7 @@ void accept_residency(Fields& fields) {
   }
 }
 
-ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body) {
+ApiResult<ModelTable::Choice> find_model(const ModelTable& models, const Json& body) {
   if (!body.is_object()) return std::unexpected(ApiError{.message = "the request body must be a JSON object"});
   const char* field = body.contains("model") ? "model" : "name";
   const auto value = body.find(field);
@@ -202,14 +204,14 @@ ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& b
   }
   std::string name = value->get<std::string>();
   constexpr std::string_view kLatest = ":latest";
-  if (auto model = models.find(name)) return model;
+  if (auto choice = models.choose_any(name)) return choice;
   if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  if (auto model = models.find(name)) return model;
+  if (auto choice = models.choose_any(name)) return choice;
   return std::unexpected(
       ApiError{.status = 404, .message = fmt::format("model '{}' not found", value->get<std::string>())});
 }
 
-ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& model) {
+ApiResult<GenerationRequest> parse_chat(const Json& body, const ModelTable::Choice& model) {
   Fields fields(body);
   Options options;
   GenerationRequest result = begin(fields, model, options);
@@ -238,10 +240,11 @@ ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& mod
   return finish_chat(std::move(result), options, std::move(input));
 }
 
-ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel& model) {
+ApiResult<GenerationRequest> parse_generate(const Json& body, const ModelTable::Choice& choice) {
   Fields fields(body);
   Options options;
-  GenerationRequest result = begin(fields, model, options);
+  const ServedModel& model = *choice.model;
+  GenerationRequest result = begin(fields, choice, options);
   const auto prompt = fields.string("prompt").value_or("");
   const auto system = fields.string("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);

@@ -19,11 +19,11 @@ struct GenerationRequest {
 };
 
 // `model` was found already. Encodes the prompt. Errors name the field.
-ApiResult<GenerationRequest> parse_chat(const Json& body, const ServedModel& model);
-ApiResult<GenerationRequest> parse_generate(const Json& body, const ServedModel& model);
+ApiResult<GenerationRequest> parse_chat(const Json& body, const ModelTable::Choice& model);
+ApiResult<GenerationRequest> parse_generate(const Json& body, const ModelTable::Choice& model);
 
-// Names that Ollama's clients use: with ":latest" or without. 404 in Ollama's words.
-ApiResult<const ServedModel*> find_model(const ModelTable& models, const Json& body);
+// Names that Ollama's clients use: with ":latest" or without; of a model or of an adapter. 404 in Ollama's words.
+ApiResult<ModelTable::Choice> find_model(const ModelTable& models, const Json& body);
 
 // keep_alive and the like: checked, without effect, for a model stays loaded as long as the server runs.
 void accept_residency(Fields& fields);

@@ -10,17 +10,17 @@ namespace {
 
 using http::asio::awaitable;
 
-using Parse = ApiResult<GenerationRequest> (*)(const Json&, const ServedModel&);
+using Parse = ApiResult<GenerationRequest> (*)(const Json&, const ModelTable::Choice&);
 
 ApiResult<GenerationRequest> prepare(const ModelTable& models, const http::Request& request, Parse parse) {
   auto body = parse_body(request);
   if (!body) return std::unexpected(body.error());
-  const auto model = find_model(models, *body);
-  if (!model) return std::unexpected(model.error());
-  if (!(*model)->engine) {
-    return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support generate", (*model)->id)});
+  const auto choice = find_model(models, *body);
+  if (!choice) return std::unexpected(choice.error());
+  if (!choice->model->engine) {
+    return std::unexpected(ApiError{.message = fmt::format("\"{}\" does not support generate", choice->model->id)});
   }
-  auto parsed = parse(*body, **model);
+  auto parsed = parse(*body, *choice);
   if (parsed) set_origin(parsed->generation.request, request);
   return parsed;
 }
@@ -45,13 +45,13 @@ awaitable<void> answer_whole(AnswerKind kind, const Generation& generation, Even
   if (!finish) co_return;  // the client is gone
   if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
   answer.finish();
-  co_await send_json(reply, end(kind, generation.model->id, all_said(answer), *finish, begin));
+  co_await send_json(reply, end(kind, shown_name(generation), all_said(answer), *finish, begin));
 }
 
 awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, EventStreams& streams,
                               http::Reply& reply) {
   const auto begin = Clock::now();
-  const std::string& model = generation.model->id;
+  const std::string& model = shown_name(generation);
   AnswerReader answer = generation.make_reader();
   co_await reply.start_stream(200, "application/x-ndjson", {});
   const auto lines = [&](const std::vector<PartDelta>& deltas, bool is_end) {
@@ -82,8 +82,8 @@ awaitable<void> answer(AnswerKind kind, Parse parse, const ModelTable& models, c
   const std::function<ApiResult<GenerationRequest>()> make_job = [&] { return prepare(models, request, parse); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
-  if (job->load_only) co_return co_await send_json(reply, loaded(kind, job->generation.model->id));
-  auto streams = co_await start(job->generation);
+  if (job->load_only) co_return co_await send_json(reply, loaded(kind, shown_name(job->generation)));
+  auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   if (job->stream) {
     co_await answer_stream(kind, job->generation, *streams, reply);
@@ -108,10 +108,10 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
 
 Routes routes() {
   return {
-      {"POST", "/api/chat", chat, Access::kKey, error_body},
-      {"POST", "/api/generate", generate, Access::kKey, error_body},
-      {"POST", "/api/embed", embed, Access::kKey, error_body},
-      {"POST", "/api/embeddings", embeddings, Access::kKey, error_body},
+      traced({"POST", "/api/chat", chat, Access::kKey, error_body}),
+      traced({"POST", "/api/generate", generate, Access::kKey, error_body}),
+      traced({"POST", "/api/embed", embed, Access::kKey, error_body}),
+      traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body}),
       {"GET", "/api/tags", tags, Access::kKey, error_body},
       {"GET", "/api/ps", ps, Access::kKey, error_body},
       {"POST", "/api/show", show, Access::kKey, error_body},

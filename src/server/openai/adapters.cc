@@ -47,9 +47,13 @@ ApiResult<AdapterRequest> parse(const ModelTable& models, const http::Request& r
   return result;
 }
 
-ApiResult<std::string> load(const ModelTable& models, const http::Request& request) {
+ApiResult<std::string> load(const AdapterRules& rules, const ModelTable& models, const http::Request& request) {
+  if (const auto allowed = rules.check_updates(); !allowed) return std::unexpected(allowed.error());
   auto parsed = parse(models, request, /*with_path=*/true);
   if (!parsed) return std::unexpected(parsed.error());
+  auto path = rules.resolve(parsed->info.path.native());
+  if (!path) return std::unexpected(path.error());
+  parsed->info.path = std::move(*path);
   const std::string name = parsed->info.name;
   if (auto loaded = parsed->model->engine->adapters().load(std::move(parsed->info), parsed->reload); !loaded) {
     ApiError error = to_api_error(loaded.error());
@@ -61,7 +65,8 @@ ApiResult<std::string> load(const ModelTable& models, const http::Request& reque
   return fmt::format("Success: LoRA adapter '{}' added successfully.", name);
 }
 
-ApiResult<std::string> unload(const ModelTable& models, const http::Request& request) {
+ApiResult<std::string> unload(const AdapterRules& rules, const ModelTable& models, const http::Request& request) {
+  if (const auto allowed = rules.check_updates(); !allowed) return std::unexpected(allowed.error());
   auto parsed = parse(models, request, /*with_path=*/false);
   if (!parsed) return std::unexpected(parsed.error());
   if (auto unloaded = parsed->model->engine->adapters().unload(parsed->info.name); !unloaded) {
@@ -72,23 +77,32 @@ ApiResult<std::string> unload(const ModelTable& models, const http::Request& req
   return fmt::format("Success: LoRA adapter '{}' removed successfully.", parsed->info.name);
 }
 
+using Change = ApiResult<std::string> (*)(const AdapterRules&, const ModelTable&, const http::Request&);
+
 // Reading weights takes its time: not on a thread that carries sockets.
-awaitable<void> answer(ApiResult<std::string> (*change)(const ModelTable&, const http::Request&),
-                       const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  const std::function<ApiResult<std::string>()> work = [&] { return change(models, request); };
+awaitable<void> answer(Change change, const AdapterRules& rules, const ModelTable& models, const http::Request& request,
+                       http::Reply& reply) {
+  const std::function<ApiResult<std::string>()> work = [&] { return change(rules, models, request); };
   const auto result = co_await offload(work);
   if (!result) co_return co_await send_error(reply, result.error());
   co_await reply.send(200, "text/plain; charset=utf-8", *result);
 }
 
-}  // namespace
-
-awaitable<void> load_adapter(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  return answer(load, models, request, reply);
+RouteFunction route(Change change, const AdapterRules& rules) {
+  return
+      [change, &rules](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
+        return answer(change, rules, models, request, reply);
+      };
 }
 
-awaitable<void> unload_adapter(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  return answer(unload, models, request, reply);
+}  // namespace
+
+RouteFunction load_adapter(const AdapterRules& rules) {
+  return route(load, rules);
+}
+
+RouteFunction unload_adapter(const AdapterRules& rules) {
+  return route(unload, rules);
 }
 
 }  // namespace quern::openai

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "server/openai/beam_search.h"
 #include "server/pump.h"
+#include "server/tracing/request_span.h"
 
 namespace quern::openai {
 namespace {
@@ -80,6 +81,11 @@ awaitable<void> answer_beams(const AnswerHead& head, const Job& job, http::Reply
   Usage usage;
   for (size_t prompt = 0; prompt < job.prompts.size(); ++prompt) {
     BeamSearch beams = begin_beams(job, prompt);
+    if (auto* span = reply.span()) {
+      Request request = job.fields.request;
+      request.prompt_ids = job.prompts[prompt];
+      span->see_request(shown_name(job), request);
+    }
     std::optional<ApiError> failure;
     const bool complete = co_await search_beams(job, beams, reply, failure);
     if (failure) co_return co_await send_error(reply, *failure);
@@ -88,6 +94,7 @@ awaitable<void> answer_beams(const AnswerHead& head, const Job& job, http::Reply
     if (!list) co_return co_await send_error(reply, list.error());
     for (Json& choice : *list) choices.push_back(std::move(choice));
   }
+  if (auto* span = reply.span()) span->set_completion_tokens(usage.output_tokens);
   co_await reply.send(200, "application/json", dump_json(answer_body(head, std::move(choices), usage)));
 }
 

@@ -17,6 +17,7 @@
 #include "server/openai/whole_answer.h"
 #include "server/pump.h"
 #include "server/route.h"
+#include "server/tracing/request_span.h"
 
 namespace quern::openai {
 namespace {
@@ -111,7 +112,7 @@ ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request&
   return job;
 }
 
-ApiResult<EventStreams> submit(Job& job) {
+ApiResult<EventStreams> submit(Job& job, RequestSpan* span) {
   EventStreams streams;
   if (!job.fields.prediction.empty()) {
     auto encoded = job.model->text->tokenizer().encode(job.fields.prediction, {.add_special = false});
@@ -121,6 +122,7 @@ ApiResult<EventStreams> submit(Job& job) {
   for (auto& prompt : job.prompts) {
     Request request = job.fields.request;
     request.prompt_ids = prompt;
+    if (span != nullptr) span->see_request(shown_name(job), request);
     const auto prompt_tokens = static_cast<int64_t>(request.prompt_ids.size());
     auto stream = job.model->engine->submit(std::move(request));
     if (!stream) {
@@ -174,10 +176,9 @@ awaitable<void> run(AnswerKind kind, ApiResult<Job> job, http::Reply& reply) {
     if (!compiled) co_return co_await send_error(reply, compiled.error());
     job->fields.request.grammar = std::move(*compiled);
   }
-  const std::string& adapter = job->fields.request.adapter;
-  const AnswerHead head = make_answer_head(kind, adapter.empty() ? job->model->id : adapter);
+  const AnswerHead head = make_answer_head(kind, shown_name(*job));
   if (job->fields.beam_search) co_return co_await answer_beams(head, *job, reply);
-  auto streams = submit(*job);
+  auto streams = submit(*job, reply.span());
   if (!streams) co_return co_await send_error(reply, streams.error());
   if (job->fields.stream) {
     co_await answer_stream(head, *job, *streams, reply);

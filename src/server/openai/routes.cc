@@ -6,17 +6,17 @@
 
 namespace quern::openai {
 
-Routes routes() {
+Routes routes(const AdapterRules& adapters) {
   return {
-      {"POST", "/v1/chat/completions", chat_completions},
-      {"POST", "/v1/completions", completions},
-      {"POST", "/v1/load_lora_adapter", load_adapter},
-      {"POST", "/v1/unload_lora_adapter", unload_adapter},
-      {"POST", "/v1/embeddings", embeddings},
-      {"POST", "/score", score},
-      {"POST", "/v1/score", score},
-      {"POST", "/classify", classify},
-      {"POST", "/v1/classify", classify},
+      traced({"POST", "/v1/chat/completions", chat_completions}),
+      traced({"POST", "/v1/completions", completions}),
+      {"POST", "/v1/load_lora_adapter", load_adapter(adapters)},
+      {"POST", "/v1/unload_lora_adapter", unload_adapter(adapters)},
+      traced({"POST", "/v1/embeddings", embeddings}),
+      traced({"POST", "/score", score}),
+      traced({"POST", "/v1/score", score}),
+      traced({"POST", "/classify", classify}),
+      traced({"POST", "/v1/classify", classify}),
       {"POST", "/tokenize", tokenize},
       {"POST", "/v1/tokenize", tokenize},
       {"POST", "/detokenize", detokenize},

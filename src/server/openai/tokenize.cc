@@ -36,7 +36,7 @@ ApiResult<std::vector<int32_t>> ids_of_prompt(const ServedModel& model, Fields& 
   fields.accept({"model", "return_token_strs"});
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
-  auto encoding = model.text->tokenizer().encode(*prompt, {.add_special = add_special, .parse_special = false});
+  auto encoding = model.text->tokenizer().encode(*prompt, {.add_special = add_special, .parse_special = true});
   if (!encoding) return std::unexpected(to_api_error(encoding.error()));
   return std::move(encoding->ids);
 }

@@ -111,7 +111,8 @@ awaitable<void> rerank(const ModelTable& models, const http::Request& request, h
 }  // namespace
 
 Routes routes() {
-  return {{"POST", "/rerank", rerank}, {"POST", "/v1/rerank", rerank}, {"POST", "/v2/rerank", rerank}};
+  return {traced({"POST", "/rerank", rerank}), traced({"POST", "/v1/rerank", rerank}),
+          traced({"POST", "/v2/rerank", rerank})};
 }
 
 }  // namespace quern::rerank

@@ -165,7 +165,7 @@ awaitable<void> create(ResponseStore& store, const ModelTable& models, const htt
   const std::function<ApiResult<Job>()> make_job = [&] { return prepare(store, models, request); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error());
-  auto streams = co_await start(job->generation);
+  auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error());
   ResponseObject response(job->request, shown_name(job->generation));
   if (job->request.background) {
@@ -260,7 +260,7 @@ Routes routes(ResponseStore& store) {
     return create(store, models, request, reply);
   };
   return {
-      {"POST", "/v1/responses", create_route},
+      traced({"POST", "/v1/responses", create_route}),
       {"GET", "/v1/responses/{response_id}", look_up(store, retrieve)},
       {"DELETE", "/v1/responses/{response_id}", look_up(store, remove)},
       {"POST", "/v1/responses/{response_id}/cancel", look_up(store, cancel)},

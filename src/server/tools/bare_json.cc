@@ -19,7 +19,7 @@ class BareJsonParser final : public OutputParser {
 
   void finish(OutputDeltas& out) override {
     if (state_ == State::kBegin || (state_ == State::kBetween && sink_.calls() == 0)) sink_.content(before_, out);
-    if (state_ == State::kCall && !reader_.told()) sink_.content(before_ + reader_.raw(), out);
+    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), out);
     sink_.finish(out);
   }
 

@@ -23,11 +23,21 @@ class CallSink {
     const size_t end = blanks_.find_last_not_of(" \t\r\n");
     if (end == std::string::npos) return;
     append(OutputDelta::Kind::kContent, -1, std::string_view(blanks_).substr(0, end + 1), out);
+    said_since_call_ = true;
     blanks_.erase(0, end + 1);
+  }
+  // The answer ended inside what may have been a call, or a mark before one. Behind a call it was to be another, which
+  // a limit cut: nothing to show. With no call before, it is what the model wrote.
+  void cut_call(std::string_view text, OutputDeltas& out) {
+    if (calls_ == 0) content(text, out);
+  }
+  void cut_mark(std::string_view text, OutputDeltas& out) {
+    if (calls_ == 0 || said_since_call_) content(text, out);
   }
   void reasoning(std::string_view text, OutputDeltas& out) { append(OutputDelta::Kind::kReasoning, -1, text, out); }
   void call(std::string_view name, OutputDeltas& out) {
     blanks_.clear();
+    said_since_call_ = false;
     out.push_back({.kind = OutputDelta::Kind::kCall, .text = std::string(name), .call = calls_++});
   }
   void arguments(std::string_view text, OutputDeltas& out) {
@@ -51,6 +61,7 @@ class CallSink {
   std::vector<std::string> names_;
   std::string blanks_;
   int32_t calls_ = 0;
+  bool said_since_call_ = false;
 };
 
 // Length of the longest end of `text` that is a proper beginning of `marker`.

@@ -28,8 +28,8 @@ class DeepSeekParser final : public OutputParser {
   void finish(OutputDeltas& out) override {
     std::string rest;
     finder_.flush(rest);
-    if (state_ == State::kHead) rest = before_;
-    if (state_ != State::kAfter) sink_.content(rest, out);
+    if (state_ == State::kHead) sink_.cut_call(before_, out);
+    if (state_ == State::kText) sink_.cut_mark(rest, out);
     sink_.finish(out);
   }
 

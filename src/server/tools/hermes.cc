@@ -23,8 +23,8 @@ class HermesParser final : public OutputParser {
   void finish(OutputDeltas& out) override {
     std::string rest;
     finder_.flush(rest);
-    if (state_ == State::kCall && !reader_.told()) rest = before_ + reader_.raw();
-    if (state_ != State::kAfter) sink_.content(rest, out);
+    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), out);
+    if (state_ == State::kText) sink_.cut_mark(rest, out);
     sink_.finish(out);
   }
 

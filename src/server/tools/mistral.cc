@@ -23,9 +23,9 @@ class MistralParser final : public OutputParser {
   void finish(OutputDeltas& out) override {
     std::string rest;
     finder_.flush(rest);
-    if (state_ == State::kHead || (state_ == State::kList && list_calls_ == 0)) rest = before_;
-    if (state_ == State::kCall && !reader_.told()) rest = before_ + reader_.raw();
-    sink_.content(rest, out);
+    if (state_ == State::kHead || (state_ == State::kList && list_calls_ == 0)) sink_.cut_call(before_, out);
+    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), out);
+    if (state_ == State::kText) sink_.cut_mark(rest, out);
     sink_.finish(out);
   }
 

@@ -108,6 +108,53 @@ TEST(Hermes, Calls) {
   expect(make, R"(<tool_call>{"name": "add", "arguments": {"a": 1)", {"", "", {{"add", R"({"a": 1)"}}});
 }
 
+// Wherever a limit cuts an answer behind its first call, nothing of the second shows as text.
+void expect_no_text_of_cut_calls(const MakeParser& make, const std::string& text) {
+  size_t calls = 0;
+  for (size_t size = 0; size <= text.size(); ++size) {
+    const Parts parts = parse(make, {std::string_view(text).substr(0, size)});
+    if (!parts.calls.empty()) EXPECT_EQ(parts.content, "") << text.substr(0, size);
+    calls = parts.calls.size();
+  }
+  EXPECT_EQ(calls, 2u) << text;
+}
+
+TEST(EveryFormat, ASecondCallThatWasCutIsNoText) {
+  const std::string add = call_json("add", kTwo), paris = call_json("get_weather", kParis);
+  expect_no_text_of_cut_calls(tools(ToolFormat::kHermes),
+                              "<tool_call>\n" + add + "\n</tool_call>\n<tool_call>\n" + paris + "\n</tool_call>");
+  expect_no_text_of_cut_calls(tools(ToolFormat::kLlama3Json), add + "; " + paris);
+  expect_no_text_of_cut_calls(tools(ToolFormat::kJson), "[" + add + ", " + paris + "]");
+  expect_no_text_of_cut_calls(tools(ToolFormat::kMistral), "[TOOL_CALLS][" + add + ", " + paris + "]");
+  expect_no_text_of_cut_calls(tools(ToolFormat::kMistral),
+                              "[TOOL_CALLS]add[ARGS]" + kTwo + "[TOOL_CALLS]get_weather[CALL_ID]abc[ARGS]" + kParis);
+  expect_no_text_of_cut_calls(tools(ToolFormat::kDeepSeek),
+                              "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>" + kTwo +
+                                  "<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>" + kParis +
+                                  "<｜tool▁call▁end｜><｜tool▁calls▁end｜>");
+  expect_no_text_of_cut_calls(
+      tools(ToolFormat::kHarmony),
+      "<|start|>assistant to=functions.add<|channel|>commentary json<|message|>" + kTwo +
+          "<|call|><|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>" + kParis +
+          "<|call|>");
+  for (const auto& [text, first] :
+       {std::pair<std::string, std::string>(
+            R"([add(a=1, b=-2.5), get_weather(city='P\u00e9 "x" \n', d=[1, {"k": None}], ok=True)])",
+            "[add(a=1, b=-2.5)"),
+        {"```tool_code\nprint(add(a=1))\nprint(get_weather(a='b'))\n```", "```tool_code\nprint(add(a=1))"}}) {
+    const Parts whole = parse(tools(ToolFormat::kPythonic), {text});
+    EXPECT_EQ(whole.calls.size(), 2u);
+    for (size_t size = first.size(); size <= text.size(); ++size) {
+      const Parts parts = parse(tools(ToolFormat::kPythonic), {std::string_view(text).substr(0, size)});
+      EXPECT_EQ(parts.content, "") << text.substr(0, size);
+      ASSERT_FALSE(parts.calls.empty()) << text.substr(0, size);
+      EXPECT_EQ(parts.calls[0], whole.calls[0]);
+    }
+  }
+  const auto hermes = tools(ToolFormat::kHermes);
+  expect(hermes, "<tool_call>" + add + "</tool_call> so a <", {" so a <", "", {{"add", kTwo}}});
+}
+
 TEST(Hermes, WhatIsNoCallStaysText) {
   const auto make = tools(ToolFormat::kHermes);
   for (const std::string text :

@@ -24,6 +24,7 @@ class Reader {
       if (in_list && take(']')) break;
       if (at_end()) break;
       auto next = call();
+      if (!next && !calls.empty() && at_ >= text_.size()) return calls;
       if (!next) return std::nullopt;
       calls.push_back(std::move(*next));
     }
@@ -147,8 +148,15 @@ class Reader {
     return true;
   }
 
+  // The text ends in the middle of something.
+  bool cut() {
+    at_ = text_.size();
+    return false;
+  }
+
   bool escape(std::string& text) {
-    const char c = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    if (at_ + 1 >= text_.size()) return cut();
+    const char c = text_[at_ + 1];
     at_ += 2;
     switch (c) {
       case 'n': text += '\n'; return true;
@@ -160,21 +168,23 @@ class Reader {
       case '"': text += c; return true;
       case 'u': {
         // JSON knows the same escape, surrogates included.
+        if (text_.size() - at_ < 4) return cut();
         std::string quoted = "\"\\u" + std::string(text_.substr(at_, 4));
         at_ += 4;
         if (text_.substr(at_).starts_with("\\u") && (quoted[3] == 'd' || quoted[3] == 'D')) {
+          if (text_.size() - at_ < 6) return cut();
           quoted += text_.substr(at_, 6);
           at_ += 6;
         }
         const auto decoded = parse_json(quoted + "\"", "string");
-        if (at_ > text_.size() || !decoded || !decoded->is_string()) return false;
+        if (!decoded || !decoded->is_string()) return false;
         text += decoded->get<std::string>();
         return true;
       }
       default:
         text += '\\';
         text += c;
-        return c != '\0';
+        return true;
     }
   }
 

@@ -73,6 +73,8 @@ class PythonicParser final : public OutputParser {
       if (end != std::string_view::npos) {
         rest = source.substr(end + 3);
         source = source.substr(0, end);
+      } else {
+        source = source.substr(0, source.find_last_not_of('`') + 1);  // a limit may cut the fence
       }
     }
     const auto calls = parse_python_calls(source);
