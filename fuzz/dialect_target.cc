@@ -87,7 +87,8 @@ void check_answer(const std::string& body) {
 int latest_status = 0;
 
 void ask(const char* path, std::string_view body) {
-  http::asio::io_context context;
+  // Kept: signals that other threads still hold belong to it.
+  static auto& context = *new http::asio::io_context;
   DetachedReply reply(context.get_executor());
   http::Request request;
   request.method = "POST";
@@ -96,6 +97,7 @@ void ask(const char* path, std::string_view body) {
   request.id = "fuzz";
   const http::Handler handler = app().handler();
   http::asio::co_spawn(context, handler(request, reply), http::asio::detached);
+  context.restart();
   context.run();
   // What a client can send is answered or is the client's mistake.
   QUERN_CHECK(reply.status() >= 200 && reply.status() < 500);

@@ -79,12 +79,14 @@ struct AttentionScratch {
 
   static constexpr int64_t kRowsMax = 12;  // rows that a kernel takes at a time, at most
 
+  // Null: only counts.
   static AttentionScratch carve(float* memory, const AttentionCall& call, int64_t rows) {
     const int64_t stride = (std::max(call.key_dim, call.value_dim) + 15) / 16 * 16;
     AttentionScratch s;
-    const auto take = [&memory](int64_t elements) {
-      float* part = memory;
-      memory += (elements + 15) / 16 * 16;
+    int64_t used = 0;
+    const auto take = [memory, &used](int64_t elements) {
+      float* const part = memory == nullptr ? nullptr : memory + used;
+      used += (elements + 15) / 16 * 16;
       return part;
     };
     s.query = take(rows * call.key_dim);
@@ -94,14 +96,11 @@ struct AttentionScratch {
     s.lane_sum = take(rows * 16);
     s.segment = take(SoftmaxState::elements(rows, call.value_stride));
     s.total = take(SoftmaxState::elements(rows, call.value_stride));
-    s.end = memory;
+    s.elements_used = used;
     return s;
   }
-  static int64_t elements(const AttentionCall& call, int64_t rows) {
-    float* const none = nullptr;
-    return carve(none, call, rows).end - none;
-  }
-  float* end;
+  static int64_t elements(const AttentionCall& call, int64_t rows) { return carve(nullptr, call, rows).elements_used; }
+  int64_t elements_used;
 };
 
 // Positions that row `r` of a tile sees: [begin, end) of its sequence.
