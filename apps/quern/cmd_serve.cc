@@ -176,6 +176,7 @@ void add_http_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--max-body-bytes", http.body_bytes_max, "longest request body; over it: 413")
       ->capture_default_str();
   command.add_option("--max-header-bytes", http.header_bytes_max, "longest request header; over it: 431")
+      ->check(CLI::Range(size_t{256}, http::kHeaderBytesLimit))
       ->capture_default_str();
   const auto seconds = [&](const char* name, std::chrono::seconds& target, const char* help) {
     command

@@ -163,7 +163,10 @@ Plan EngineCore::plan() {
   PlannerOptions options = options_.planner;
   const auto decodes = std::ranges::count_if(
       running_view_, [](const PlannerSequence& sequence) { return sequence.computed + 1 == sequence.target; });
-  options.mixed_prefill_tokens_max = pace_.prefill_tokens_max(static_cast<int32_t>(decodes));
+  const auto places = static_cast<int64_t>(options.max_num_seqs) - decodes;
+  const int64_t newcomers = std::min<int64_t>(places, std::ssize(running_) - decodes + std::ssize(waiting_));
+  options.mixed_prefill_tokens_max =
+      pace_.prefill_tokens_max(static_cast<int32_t>(decodes), static_cast<int32_t>(newcomers));
   return make_plan(options, running_view_, waiting_view_, pool_->num_available(), groups_);
 }
 

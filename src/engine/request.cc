@@ -185,6 +185,12 @@ Result<std::shared_ptr<const ValidRequest>> validate_request(Request request, co
     // vLLM keeps the model's own end from being drawn even where it would not end the answer.
     valid->sampling.end_ids = valid->end_ids;
     valid->sampling.end_ids.insert(valid->sampling.end_ids.end(), eos_ids.begin(), eos_ids.end());
+    const auto& allowed = valid->sampling.allowed_token_ids;
+    if (allowed && std::ranges::all_of(*allowed, [&](int32_t id) {
+          return std::ranges::find(valid->sampling.end_ids, id) != valid->sampling.end_ids.end();
+        })) {
+      return invalid_argument("allowed_token_ids: all of them end the answer, which min_tokens forbids");
+    }
   }
   QUERN_TRY(read_speculation(limits, *valid));
   QUERN_TRY(read_adapter_choice(names, *valid));

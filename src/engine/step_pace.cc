@@ -43,11 +43,11 @@ double StepPace::extra_token_cost(int32_t decodes) const {
   return share == 0 || token_seconds_ == 0 ? kUnmeasured : token_seconds_ / share;
 }
 
-int32_t StepPace::prefill_tokens_max(int32_t decodes) const {
+int32_t StepPace::prefill_tokens_max(int32_t decodes, int32_t newcomers) const {
   if (ratio_ <= 0 || decodes == 0) return 0;
   const double decode = decode_seconds(decodes);
   if (decode == 0 || token_seconds_ == 0) return kTokensUnmeasured;
-  const double tokens = ratio_ * decode / token_seconds_ - decodes;
+  const double tokens = ratio_ * (decode / token_seconds_ + newcomers) - decodes;
   return static_cast<int32_t>(std::clamp(tokens, double{kTokensMin}, 1e6));
 }
 

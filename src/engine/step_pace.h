@@ -21,8 +21,10 @@ class StepPace {
   // A step that ran: how many sequences it decoded, and all its tokens, those of drafts and prompts too.
   void record(int32_t decodes, int32_t tokens, double seconds);
 
-  // Tokens of prompts for a step with so many decodes; 0: no limit.
-  int32_t prefill_tokens_max(int32_t decodes) const;
+  // Tokens of prompts for a step with so many decodes; 0: no limit. The pace is the one that streams will have when
+  // the `newcomers`, whose prompts are not computed yet, decode as well: a crowd that comes at once does not trickle
+  // in.
+  int32_t prefill_tokens_max(int32_t decodes, int32_t newcomers) const;
 
   // Of one step that decodes so many sequences, and of one more token in a larger step; 0: not measured yet.
   double decode_seconds(int32_t decodes) const;

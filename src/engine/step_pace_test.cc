@@ -7,13 +7,14 @@ namespace {
 
 TEST(StepPace, PromptsGetWhatTheRatioLeaves) {
   StepPace pace(2.0);
-  EXPECT_EQ(pace.prefill_tokens_max(0), 0) << "nobody decodes: no limit";
-  EXPECT_EQ(pace.prefill_tokens_max(8), 64) << "nothing is known yet";
+  EXPECT_EQ(pace.prefill_tokens_max(0, 9), 0) << "nobody decodes: no limit";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 0), 64) << "nothing is known yet";
   pace.record(8, 8, 0.020);
   pace.record(0, 500, 0.250);  // 0.5 ms a token
-  EXPECT_EQ(pace.prefill_tokens_max(8), 72) << "2 * 20 ms are 80 tokens, 8 of which decode";
-  EXPECT_EQ(pace.prefill_tokens_max(6), 74) << "the same class of sizes";
-  EXPECT_EQ(pace.prefill_tokens_max(200), 16) << "a prompt always moves on";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 0), 72) << "2 * 20 ms are 80 tokens, 8 of which decode";
+  EXPECT_EQ(pace.prefill_tokens_max(6, 0), 74) << "the same class of sizes";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 24), 120) << "24 more would take 12 ms";
+  EXPECT_EQ(pace.prefill_tokens_max(200, 0), 16) << "a prompt always moves on";
 }
 
 TEST(StepPace, FollowsChangesAndIgnoresSmallMixedSteps) {
@@ -30,7 +31,7 @@ TEST(StepPace, ZeroMeansNoLimit) {
   StepPace pace(0);
   pace.record(4, 4, 0.01);
   pace.record(4, 100, 0.1);
-  EXPECT_EQ(pace.prefill_tokens_max(4), 0);
+  EXPECT_EQ(pace.prefill_tokens_max(4, 0), 0);
 }
 
 }  // namespace

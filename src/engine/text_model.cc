@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "formats/gguf/gguf_folder.h"
 #include "text/chat_prompt.h"
+#include "text/text_length.h"
 
 namespace quern {
 
@@ -94,16 +95,18 @@ Result<std::shared_ptr<const TextModel>> TextModel::open(const std::filesystem::
   return create(*source);
 }
 
-Result<std::vector<int32_t>> TextModel::encode_prompt(std::string_view text) const {
+Result<std::vector<int32_t>> TextModel::encode_prompt(std::string_view text, int32_t tokens_max) const {
+  QUERN_TRY(check_text_length(*tokenizer_, text, tokens_max, "prompt_ids"));
   QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, {.add_special = true, .parse_special = true}));
   return std::move(encoding.ids);
 }
 
-Result<std::vector<int32_t>> TextModel::encode_chat(TemplateInput input) const {
+Result<std::vector<int32_t>> TextModel::encode_chat(TemplateInput input, int32_t tokens_max) const {
   if (!template_text_) return unsupported(fmt::format("{}: the model has no chat template", id_));
   if (!template_) return make_error(template_.error().code, fmt::format("{}: {}", id_, template_.error().message));
   input.special_tokens = tokenizer_->special_tokens();
   QUERN_ASSIGN(const ChatPrompt prompt, render_chat_prompt(**template_, *tokenizer_, input));
+  QUERN_TRY(check_text_length(*tokenizer_, prompt.text, tokens_max, "prompt_ids"));
   const EncodeOptions options = {.add_special = true, .parse_special = true, .literal = prompt.literal};
   QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(prompt.text, options));
   return std::move(encoding.ids);

@@ -44,11 +44,12 @@ class TextModel {
   std::string chat_template_fault() const { return template_ ? "" : template_.error().message; }
 
   // Text as a prompt of its own, which its sender rendered: special tokens in it count, and those that the model adds
-  // are added unless they are there.
-  Result<std::vector<int32_t>> encode_prompt(std::string_view text) const;
+  // are added unless they are there. A text that surely has more than `tokens_max` tokens (0: no limit) is refused
+  // before all of it is encoded: kInvalidArgument, "prompt_ids: …".
+  Result<std::vector<int32_t>> encode_prompt(std::string_view text, int32_t tokens_max = 0) const;
   // Messages to ids: the template's special tokens count, those inside messages stay text, none is added twice. The
   // model's special tokens are filled in. kUnsupported without a chat template.
-  Result<std::vector<int32_t>> encode_chat(TemplateInput input) const;
+  Result<std::vector<int32_t>> encode_chat(TemplateInput input, int32_t tokens_max = 0) const;
 
  private:
   TextModel() = default;

@@ -34,6 +34,10 @@ RopeConfig read_rope(GgufConfigReader& reader, ModelConfig& config, const GgufDe
   rope.rotary_dim = reader.int_or({"rope.dimension_count"}, config.attention.head_dim, {0, kHeadDimMax});
   rope.factor = reader.float_or({"rope.scaling.factor", "rope.scale_linear"}, 1.0f, 0.0, 1e6);
   if (rope.factor == 0.0f) rope.factor = 1.0f;  // files write 0 for "none"
+  if (rope.factor < 1e-3f) {
+    reader.fail(
+        fmt::format("{}.rope.scaling.factor is {}, must be at least 0.001", reader.architecture(), rope.factor));
+  }
   rope.original_context =
       reader.int_or({"rope.scaling.original_context_length"}, config.context_length, {1, kPositionsMax});
   rope.attention_factor = reader.float_or({"rope.scaling.attn_factor"}, 1.0f, 1e-6, 1e6);

@@ -49,10 +49,9 @@ class SamplerImpl final : public Sampler {
     const bool edited = masked || !edits_.empty();
     if (edited) max = max_logit(logits);
     if (max == kMasked) {
-      return make_error(ErrorCode::kInternal,
-                        fmt::format("no token is allowed at position {}: grammar, allowed_token_ids, bad_words and "
-                                    "min_tokens leave none",
-                                    position));
+      return invalid_argument(fmt::format(
+          "no token is allowed at position {}: grammar, allowed_token_ids, bad_words and min_tokens leave none",
+          position));
     }
     chain_.begin(logits, max, weights_, !edited);
     const int32_t id = params_.temperature < kTemperatureMin ? most_likely(logits, history)

@@ -79,8 +79,8 @@ class Sampler {
   virtual ~Sampler() = default;
   // `logits` [vocab] is scratch: it may be changed. `position` is the index of the token being drawn in the whole
   // sequence. Of equal logits the lower id goes first. A NaN counts as -inf, +inf as the largest float; if every logit
-  // is NaN or -inf, or no token is allowed: kInternal. `mask` (may be empty) comes first; it does not count for
-  // logprob.
+  // is NaN or -inf, kInternal; or no token is allowed, kInvalidArgument. `mask` (may be empty) comes first; it does not
+  // count for logprob.
   virtual Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt,
                                       std::span<const int32_t> output, int64_t position,
                                       const LogitsMask& mask = {}) = 0;

@@ -36,6 +36,23 @@ ApiError to_api_error(const Error& error) {
   return result;
 }
 
+ApiError request_error(const Error& error, std::string_view prompt_field) {
+  ApiError result = to_api_error(error);
+  if (result.status != 400) return result;
+  const size_t end = error.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+  if (end == 0 || end == std::string::npos || error.message[end] != ':') return result;
+  const std::string_view field = std::string_view(error.message).substr(0, end);
+  result.param = field == "prompt_ids" ? prompt_field : field == "adapter" || field == "adapter_scale" ? "lora" : field;
+  result.message = result.param + error.message.substr(end);
+  return result;
+}
+
+ApiError prompt_error(const Error& error, std::string_view prompt_field) {
+  ApiError result = request_error(error, prompt_field);
+  if (error.message.starts_with("prompt_ids: ")) result.code = "context_length_exceeded";
+  return result;
+}
+
 std::string openai_error_body(const ApiError& error) {
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return dump_json({{"error",

@@ -3,6 +3,7 @@
 
 #include <expected>
 #include <string>
+#include <string_view>
 
 #include "quern/status.h"
 
@@ -25,6 +26,11 @@ inline std::unexpected<ApiError> bad_field(std::string param, std::string messag
 
 // An error of a room below: its code decides the status.
 ApiError to_api_error(const Error& error);
+// An error about a request, whose message begins with the engine's name of the field ("prompt_ids: …"): `param` and the
+// message name the client's own. `prompt_field` is where this dialect's prompt stands.
+ApiError request_error(const Error& error, std::string_view prompt_field);
+// The same of a text that could not be encoded; one that is too long has the code context_length_exceeded.
+ApiError prompt_error(const Error& error, std::string_view prompt_field);
 
 // {"error":{"message","type","param","code"},"detail"}: OpenAI's shape, and `detail`, which Xinference's client reads.
 std::string openai_error_body(const ApiError& error);

@@ -43,6 +43,19 @@ Choice choose(const Routes& routes, const http::Request& request) {
   return choice;
 }
 
+// Whose errors a client of an unknown path reads: those of the routes beside it, "/api/…" or "/v1/messages/…".
+ErrorBody error_body_near(const Routes& routes, std::string_view path) {
+  for (const Route& route : routes) {
+    const std::string_view known = route.path;
+    if (route.error_body == openai_error_body) continue;
+    const size_t depth = known.starts_with("/v1/") ? 4 : 1;
+    const std::string_view folder = known.substr(0, known.find('/', depth));
+    if (path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/'))
+      return route.error_body;
+  }
+  return openai_error_body;
+}
+
 // "/prefix/x" is "/x": a proxy in front may strip the prefix or leave it.
 void strip_root_path(const std::string& root, http::Request& request) {
   if (root.empty() || !request.path.starts_with(root)) return;
@@ -165,7 +178,8 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
   if (access == Access::kKey && !options_.keys.empty() && !options_.keys.fits(request)) return key_needed();
   if (route == nullptr) {
     return ApiError{.status = path_known ? 405 : 404,
-                    .message = fmt::format("{} {}: no such route", request.method, request.path)};
+                    .message = fmt::format("{} {}: {}", request.method, request.path,
+                                           path_known ? "the route has other methods" : "no such route")};
   }
   if (access == Access::kLiveness) return std::nullopt;
   if (request.draining) return unavailable("the server is shutting down");
@@ -233,7 +247,8 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
   add_cors(options_, request, reply);
   Choice choice = choose(routes_, request);
   request.params = std::move(choice.params);
-  const ErrorBody error_body = choice.same_path != nullptr ? choice.same_path->error_body : openai_error_body;
+  const ErrorBody error_body =
+      choice.same_path != nullptr ? choice.same_path->error_body : error_body_near(routes_, request.path);
   std::optional<RequestSpan> span = begin_span(choice.route, request);
   if (span) reply.set_span(&*span);
   if (request.method == "OPTIONS" && choice.same_path != nullptr) {

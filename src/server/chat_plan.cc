@@ -24,15 +24,17 @@ void arguments_to_text(Json& messages) {
   }
 }
 
-ApiResult<std::vector<int32_t>> encode(const ServedModel& model, const TemplateInput& input) {
-  auto ids = model.text->encode_chat(input);
+ApiResult<std::vector<int32_t>> encode(const ServedModel& model, const TemplateInput& input,
+                                       std::string_view prompt_field) {
+  const int32_t tokens_max = model.max_model_len();
+  auto ids = model.text->encode_chat(input, tokens_max);
   if (ids) return std::move(*ids);
   TemplateInput other = input;
   arguments_to_text(other.messages);
   if (other.messages != input.messages) {
-    if (auto again = model.text->encode_chat(std::move(other))) return std::move(*again);
+    if (auto again = model.text->encode_chat(std::move(other), tokens_max)) return std::move(*again);
   }
-  return std::unexpected(to_api_error(ids.error()));
+  return std::unexpected(prompt_error(ids.error(), prompt_field));
 }
 
 // The last words of a prompt, marks included.
@@ -88,7 +90,7 @@ ApiResult<ChatPlan> plan_chat(const ServedModel& model, ChatPlanInput input) {
     tools::describe_tools(input.prompt.messages, input.prompt.tools);
     input.prompt.tools = nullptr;
   }
-  auto ids = encode(model, input.prompt);
+  auto ids = encode(model, input.prompt, input.prompt_field);
   if (!ids) return std::unexpected(ids.error());
   plan.prompt_ids = std::move(*ids);
   const std::string tail = tail_of(tokenizer, plan.prompt_ids);

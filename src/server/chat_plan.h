@@ -17,8 +17,9 @@
 namespace quern {
 
 struct ChatPlanInput {
-  TemplateInput prompt;            // messages with arguments as objects; tools as OpenAI writes them
-  std::vector<tools::Tool> tools;  // that may be called
+  TemplateInput prompt;                   // messages with arguments as objects; tools as OpenAI writes them
+  std::string prompt_field = "messages";  // of the client's body
+  std::vector<tools::Tool> tools;         // that may be called
   tools::ToolChoice tool_choice = tools::ToolChoice::kNone;
   bool parallel_calls = true;
   std::optional<GrammarSpec> grammar;             // what the content must be

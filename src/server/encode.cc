@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "base/status.h"
 #include "server/offload.h"
 #include "server/tracing/request_span.h"
+#include "text/text_length.h"
 
 namespace quern {
 namespace {
@@ -22,7 +24,7 @@ ApiError encoder_error(const Error& error) {
   ApiError result = to_api_error(error);
   if (result.status == 400) {
     result.param = "input";
-    if (error.message.find("the model takes at most") != std::string::npos) result.code = "context_length_exceeded";
+    if (error.message.find("model takes at most") != std::string::npos) result.code = "context_length_exceeded";
   }
   return result;
 }
@@ -73,7 +75,15 @@ ApiResult<std::vector<Encoding>> encode_pairs(const ServedModel& model, const st
   std::vector<Encoding> inputs;
   const EncodeOptions options{.add_special = true, .parse_special = false};
   for (const auto& [query, document] : pairs) {
-    auto encoding = model.text->tokenizer().encode_pair(query, document, options, truncation);
+    if (!truncation) {
+      for (const std::string& text : {std::cref(query), std::cref(document)}) {
+        const Status fits = check_text_length(model.text->tokenizer(), text, model.max_model_len(), "input");
+        if (!fits) return std::unexpected(encoder_error(fits.error()));
+      }
+    }
+    const int32_t looked_at = truncation.value_or(model.max_model_len());
+    auto encoding = model.text->tokenizer().encode_pair(text_beginning(query, looked_at),
+                                                        text_beginning(document, looked_at), options, truncation);
     if (!encoding) return std::unexpected(to_api_error(encoding.error()));
     inputs.push_back(std::move(*encoding));
   }
@@ -144,8 +154,13 @@ std::optional<int32_t> read_truncation(Fields& fields, int32_t tokens_max) {
 
 ApiResult<Encoding> encode_text(const ServedModel& model, const std::string& text, bool add_special,
                                 std::optional<int32_t> truncation) {
-  auto encoding = model.text->tokenizer().encode(
-      text, {.add_special = add_special, .parse_special = false, .max_length = truncation});
+  if (!truncation) {
+    const Status fits = check_text_length(model.text->tokenizer(), text, model.max_model_len(), "input");
+    if (!fits) return std::unexpected(encoder_error(fits.error()));
+  }
+  auto encoding =
+      model.text->tokenizer().encode(text_beginning(text, truncation.value_or(model.max_model_len())),
+                                     {.add_special = add_special, .parse_special = false, .max_length = truncation});
   if (!encoding) return std::unexpected(to_api_error(encoding.error()));
   std::ranges::fill(encoding->type_ids, 0);  // one text: no second segment
   return std::move(*encoding);

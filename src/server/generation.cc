@@ -13,7 +13,7 @@ namespace {
 ApiResult<EventStreams> submit(const Generation& generation) {
   auto stream = generation.model->engine->submit(generation.request);
   if (!stream) {
-    ApiError error = to_api_error(stream.error());
+    ApiError error = request_error(stream.error(), generation.prompt_field);
     if (std::ssize(generation.request.prompt_ids) >= generation.model->engine->max_model_len()) {
       error.code = "context_length_exceeded";
     }
@@ -34,6 +34,7 @@ SamplingOptions default_sampling(const ServedModel& model) {
 
 ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input) {
   generation.reader.parallel_calls = input.parallel_calls;
+  input.prompt_field = generation.prompt_field;
   auto plan = plan_chat(*generation.model, std::move(input));
   if (!plan) return std::unexpected(plan.error());
   Request& request = generation.request;

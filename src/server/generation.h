@@ -17,8 +17,9 @@ namespace quern {
 // One prompt, ready for the engine.
 struct Generation {
   const ServedModel* model = nullptr;
-  Request request;  // prompt_ids included
-  ChatPlan plan;    // how the answer is read; as it is, all of it is text
+  Request request;                        // prompt_ids included
+  std::string prompt_field = "messages";  // of the client's body, for what is wrong with the prompt
+  ChatPlan plan;                          // how the answer is read; as it is, all of it is text
   AnswerReaderOptions reader;
 
   AnswerReader make_reader() const { return {plan.make_parser(), reader}; }

@@ -55,6 +55,7 @@ ApiResult<std::string> model_name_of(const Json& body) {
   const auto name = body.find("model");
   if (name == body.end() || name->is_null()) return std::string();
   if (!name->is_string()) return bad_field("model", "model: must be a string");
+  if (name->get_ref<const std::string&>().empty()) return bad_field("model", "model: is empty");
   return name->get<std::string>();
 }
 

@@ -40,8 +40,7 @@ class ChatTemplate {
   // kInvalidFile: the text does not parse (one line, with the template's line number).
   static Result<std::unique_ptr<ChatTemplate>> create(std::string_view text, const TemplateLimits& limits = {});
   virtual ~ChatTemplate() = default;
-  // kInvalidArgument: raise_exception (its message alone), an attribute of an undefined value; kResourceExhausted: a
-  // limit.
+  // kInvalidArgument: raise_exception (its message alone), an attribute of an undefined value, a limit that is reached.
   virtual Result<TemplateOutput> render(const TemplateInput& input) const = 0;
 };
 

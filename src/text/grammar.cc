@@ -1,6 +1,7 @@
 #include "text/grammar.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -30,6 +31,23 @@ bool encodes_inner_text(const Tokenizer& tokenizer) {
     if (spelled != probe) return false;
   }
   return true;
+}
+
+// Some grammars turn out to be too complex only when they are used: better now than when an answer has begun. Follows
+// the first token that is allowed, a few times.
+Status try_out(const CompiledGrammar& grammar) {
+  constexpr int kSteps = 3;
+  QUERN_ASSIGN(const auto matcher, grammar.matcher());
+  std::vector<uint32_t> mask(grammar.mask_words());
+  for (int step = 0; step < kSteps && !matcher->is_stopped(); ++step) {
+    QUERN_TRY(matcher->mask(mask));
+    const auto word = std::ranges::find_if(mask, [](uint32_t bits) { return bits != 0; });
+    if (word == mask.end()) return {};
+    const auto id = static_cast<TokenId>(32 * (word - mask.begin()) + std::countr_zero(*word));
+    if (grammar.tokenizer().is_special(id)) return {};
+    QUERN_TRY(matcher->accept(id));
+  }
+  return {};
 }
 
 }  // namespace
@@ -157,7 +175,9 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::compile_new(cons
   QUERN_TRY(rust::to_status(
       quern_grammar_compile(env_.get(), raw.data(), raw.size(), rust::bytes(kJsonBlanks), &handle, error.out()),
       error));
-  return std::make_shared<const CompiledGrammar>(handle, tokenizer_);
+  auto grammar = std::make_shared<const CompiledGrammar>(handle, tokenizer_);
+  QUERN_TRY(try_out(*grammar));
+  return grammar;
 }
 
 Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::compile(const GrammarSpec& spec) {

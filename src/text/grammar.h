@@ -23,7 +23,7 @@ namespace quern {
 class GrammarMatcher {
  public:
   // Words of a mask: bit `id % 32` of word `id / 32` is set when the token may come next; an end token where the text
-  // may end. After the end only end tokens are set. kResourceExhausted: the grammar became too complex here.
+  // may end. After the end only end tokens are set. kInvalidArgument: the grammar became too complex here.
   Status mask(std::span<uint32_t> words);
   // false: the token is not allowed here, nothing changed.
   Result<bool> accept(TokenId id);

@@ -45,7 +45,7 @@ class Ids {
   QuernIds ids_ = {};
 };
 
-// kInvalidFile, kInvalidArgument, kResourceExhausted or kInternal with the library's message; ok for QUERN_FFI_OK.
+// kInvalidFile, kInvalidArgument or kInternal with the library's message; ok for QUERN_FFI_OK.
 Status to_status(QuernFfiStatus status, const Buffer& error);
 
 }  // namespace quern::rust

@@ -421,10 +421,17 @@ inline void store_rows(const PanelRun& run, int64_t first_row, int64_t num_rows,
   for (int64_t t = 0; t < run.tiles->num_tokens; ++t) {
     const float* sums = acc + t * acc_stride;
     float* out = run.out.at(t) + run.column + first_row;
+    const DF df;
+    int64_t r = 0;
     if (run.bias != nullptr) {
-      for (int64_t r = 0; r < num_rows; ++r) out[r] = sums[r] + run.bias[first_row + r];
+      const float* bias = run.bias + first_row;
+      for (; r + kLanes <= num_rows; r += kLanes) {
+        hn::StoreU(hn::Add(hn::Load(df, sums + r), hn::LoadU(df, bias + r)), df, out + r);
+      }
+      for (; r < num_rows; ++r) out[r] = sums[r] + bias[r];
     } else {
-      std::memcpy(out, sums, static_cast<size_t>(num_rows) * sizeof(float));
+      for (; r + kLanes <= num_rows; r += kLanes) hn::StoreU(hn::Load(df, sums + r), df, out + r);
+      for (; r < num_rows; ++r) out[r] = sums[r];
     }
   }
 }

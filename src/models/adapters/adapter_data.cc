@@ -5,11 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "formats/gguf/gguf_file.h"
 #include "formats/safetensors/safetensors_file.h"
@@ -182,9 +182,8 @@ struct PeftConfig {
 
 Result<PeftConfig> read_peft_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "adapter_config.json";
-  std::ifstream file(path);
-  if (!file) return make_error(ErrorCode::kNotFound, fmt::format("{}: no such file", path.string()));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  QUERN_ASSIGN(const MappedFile file, MappedFile::open(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   auto parsed = parse_json(text, path.string(), {.bytes_max = 1 << 20});
   if (!parsed) return invalid_file(parsed.error().message);
   const Json& json = *parsed;

@@ -20,6 +20,12 @@ size_t tokens_of(std::span<const EncoderInput> inputs) {
   return tokens;
 }
 
+// Checked before a head whose tanh would make a number of NaN again; JSON could not even write it.
+Status check_finite(std::span<const float> values) {
+  if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return {};
+  return make_error(ErrorCode::kInternal, "the output is not finite: weights hold NaN, infinity or too large numbers");
+}
+
 }  // namespace
 
 EncoderForward::EncoderForward(EncoderConfig config, EncoderWeights weights, Device& device)
@@ -132,6 +138,7 @@ Status EncoderForward::run_chunk(std::span<const EncoderInput> inputs, bool keep
     const auto own = std::span<const float>(states).subspan(begin, inputs[i].ids.size() * hidden);
     if (keep_hidden) outputs[i].last_hidden_state.assign(own.begin(), own.end());
     std::vector<float> pooled = pool(own, config_.hidden_size, classifier ? config_.head.pooling : config_.pooling);
+    QUERN_TRY(check_finite(pooled));
     if (classifier) {
       all_pooled.insert(all_pooled.end(), pooled.begin(), pooled.end());
     } else {
@@ -141,6 +148,7 @@ Status EncoderForward::run_chunk(std::span<const EncoderInput> inputs, bool keep
   }
   if (!classifier) return {};
   QUERN_ASSIGN(const std::vector<float> scores, classify(all_pooled, std::ssize(inputs)));
+  QUERN_TRY(check_finite(scores));
   const auto labels = static_cast<size_t>(config_.head.num_labels);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto own = std::span<const float>(scores).subspan(i * labels, labels);

@@ -53,7 +53,8 @@ class ConnectionImpl final : public Connection,
       : stream_(std::forward<Arguments>(arguments)...),
         lobby_(lobby),
         signal_(std::make_shared<Signal>(stream_.get_executor())),
-        peer_(peer_of(plain().socket())) {}
+        peer_(peer_of(plain().socket())),
+        buffer_(kHeaderBytesLimit) {}
 
   asio::awaitable<void> run() override;
   bool is_busy() const override { return busy_.load(); }
@@ -78,6 +79,7 @@ class ConnectionImpl final : public Connection,
   PlainStream& plain() { return beast::get_lowest_layer(stream_); }
   asio::awaitable<bool> shake_hands();
   asio::awaitable<bool> read_request();
+  asio::awaitable<error_code> read_message(Parser& parser);
   asio::awaitable<void> refuse(error_code error);
   asio::awaitable<void> watch_for_disconnect();
   asio::awaitable<bool> write_raw(std::string_view bytes);
@@ -156,6 +158,23 @@ asio::awaitable<bool> ConnectionImpl<Stream>::shake_hands() {
   co_return true;
 }
 
+// Reads the header, then the body.
+template <class Stream>
+asio::awaitable<error_code> ConnectionImpl<Stream>::read_message(Parser& parser) {
+  error_code error;
+  co_await beast::http::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
+  if (!error && parser.get()[beast::http::field::expect] == "100-continue") {
+    const bool written = co_await write_raw("HTTP/1.1 100 Continue\r\n\r\n");
+    if (!written) co_return error_code(asio::error::broken_pipe);
+    plain().expires_after(lobby_.options().read_timeout);
+  }
+  if (!error) {
+    co_await beast::http::async_read(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
+  }
+  if (error == beast::http::error::buffer_overflow) co_return make_error_code(beast::http::error::header_limit);
+  co_return error;
+}
+
 template <class Stream>
 asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   Parser parser;
@@ -175,15 +194,7 @@ asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   bytes_sent_ = 0;
   headers_.clear();
   plain().expires_after(lobby_.options().read_timeout);
-  co_await beast::http::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
-  if (!error && parser.get()[beast::http::field::expect] == "100-continue") {
-    const bool written = co_await write_raw("HTTP/1.1 100 Continue\r\n\r\n");
-    if (!written) co_return false;
-    plain().expires_after(lobby_.options().read_timeout);
-  }
-  if (!error) {
-    co_await beast::http::async_read(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
-  }
+  error = co_await read_message(parser);
   plain().expires_never();
   if (error) {
     co_await refuse(error);

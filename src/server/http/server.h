@@ -11,6 +11,10 @@
 
 namespace quern::http {
 
+// A field of a header is at most so long in Beast, which throws at a longer one; a whole header, or what a client puts
+// between and behind the chunks of a body, is bounded by the same number.
+inline constexpr size_t kHeaderBytesLimit = 65535;
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 9997;      // 0: any free one
@@ -18,13 +22,13 @@ struct ServerOptions {
   std::string ssl_certfile;  // PEM; both or none: TLS
   std::string ssl_keyfile;
   int32_t threads = 2;
-  int32_t connections_max = 4096;          // one more is closed at once
-  size_t header_bytes_max = 64u << 10;     // over it: 431
-  size_t body_bytes_max = 32u << 20;       // over it: 413
-  std::chrono::seconds idle_timeout{75};   // between requests of a connection
-  std::chrono::seconds read_timeout{30};   // for one whole request
-  std::chrono::seconds write_timeout{60};  // for one write of a reply: a reader that is stuck longer is dropped
-  std::chrono::seconds drain_timeout{30};  // after stop(): how long running requests may take
+  int32_t connections_max = 4096;               // one more is closed at once
+  size_t header_bytes_max = kHeaderBytesLimit;  // over it: 431; at most kHeaderBytesLimit
+  size_t body_bytes_max = 32u << 20;            // over it: 413
+  std::chrono::seconds idle_timeout{75};        // between requests of a connection
+  std::chrono::seconds read_timeout{30};        // for one whole request
+  std::chrono::seconds write_timeout{60};       // for one write of a reply: a reader that is stuck longer is dropped
+  std::chrono::seconds drain_timeout{30};       // after stop(): how long running requests may take
 };
 
 class Server {

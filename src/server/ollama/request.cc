@@ -248,6 +248,7 @@ ApiResult<GenerationRequest> parse_generate(const Json& body, const ModelTable::
   const auto prompt = fields.string("prompt").value_or("");
   const auto system = fields.string("system").value_or("");
   const bool raw = fields.boolean("raw").value_or(false);
+  result.generation.prompt_field = "prompt";
   if (raw && !system.empty()) fields.fault("system", "system: not together with raw");
   if (raw && fields.any("think") != nullptr) fields.fault("think", "think: not together with raw");
   fields.refuse_unknown();
@@ -257,10 +258,9 @@ ApiResult<GenerationRequest> parse_generate(const Json& body, const ModelTable::
     return result;
   }
   if (raw || !model.text->has_chat_template()) {
-    // A raw prompt is one that the client rendered itself: its special tokens count.
-    auto encoding = model.text->tokenizer().encode(prompt, {.add_special = true, .parse_special = raw});
-    if (!encoding) return std::unexpected(to_api_error(encoding.error()));
-    result.generation.request.prompt_ids = std::move(encoding->ids);
+    auto ids = model.text->encode_prompt(prompt, model.max_model_len());
+    if (!ids) return std::unexpected(prompt_error(ids.error(), "prompt"));
+    result.generation.request.prompt_ids = std::move(*ids);
     result.generation.plan.grammar = std::move(result.format);
     result.generation.plan.grammar_param = "format";
     return finish(std::move(result), options);

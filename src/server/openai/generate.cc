@@ -93,8 +93,8 @@ ApiResult<Job> prepare_completion(const ModelTable& models, const http::Request&
   for (auto& prompt : completion->prompts) {
     std::string echo;
     if (const auto* words = std::get_if<std::string>(&prompt)) {
-      auto ids = text.encode_prompt(*words);
-      if (!ids) return std::unexpected(to_api_error(ids.error()));
+      auto ids = text.encode_prompt(*words, model->max_model_len());
+      if (!ids) return std::unexpected(prompt_error(ids.error(), "prompt"));
       job.prompts.push_back(std::move(*ids));
       if (completion->echo) echo = *words;
     } else {
@@ -126,7 +126,7 @@ ApiResult<EventStreams> submit(Job& job, RequestSpan* span) {
     const auto prompt_tokens = static_cast<int64_t>(request.prompt_ids.size());
     auto stream = job.model->engine->submit(std::move(request));
     if (!stream) {
-      ApiError error = to_api_error(stream.error());
+      ApiError error = request_error(stream.error(), job.plan ? "messages" : "prompt");
       if (prompt_tokens >= job.model->engine->max_model_len()) error.code = "context_length_exceeded";
       return std::unexpected(std::move(error));
     }
@@ -155,7 +155,7 @@ awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStrea
   const EventSink sink = [&](size_t stream_idx, const Event& event) -> awaitable<bool> {
     const auto chunks = answer.take(stream_idx, event);
     if (!chunks) {
-      co_await reply.write("data: " + openai_error_body(chunks.error()) + "\n\n");
+      co_await reply.write("data: " + openai_error_body(chunks.error()) + "\n\n" + kDoneChunk);
       co_return false;
     }
     co_return chunks->empty() || co_await reply.write(*chunks);

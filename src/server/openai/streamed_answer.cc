@@ -73,7 +73,7 @@ std::string StreamedAnswer::chat_chunks(int32_t choice, const std::vector<Json>&
 }
 
 Json StreamedAnswer::logprobs_of(int32_t choice, const TokenEvent& token) {
-  if (!job_.fields.logprobs || token.ends) return nullptr;
+  if (!job_.fields.logprobs) return nullptr;
   if (head_.kind == AnswerKind::kChat) {
     ChatLogprobs told;
     told.add(tokenizer_, token);

@@ -13,6 +13,7 @@ namespace {
 using http::asio::awaitable;
 
 constexpr size_t kIdsMax = 1u << 20;
+constexpr size_t kTextBytesMax = 2u << 20;  // encoding takes more than a hundred times as much memory
 
 ApiResult<std::vector<int32_t>> ids_of_messages(const ServedModel& model, Json body) {
   for (const char* name : {"return_token_strs", "add_special_tokens"}) body.erase(name);
@@ -36,6 +37,10 @@ ApiResult<std::vector<int32_t>> ids_of_prompt(const ServedModel& model, Fields& 
   fields.accept({"model", "return_token_strs"});
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
+  if (prompt->size() > kTextBytesMax) {
+    return bad_field(
+        "prompt", fmt::format("prompt: {} bytes are more than the {} this route takes", prompt->size(), kTextBytesMax));
+  }
   auto encoding = model.text->tokenizer().encode(*prompt, {.add_special = add_special, .parse_special = true});
   if (!encoding) return std::unexpected(to_api_error(encoding.error()));
   return std::move(encoding->ids);

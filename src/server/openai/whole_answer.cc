@@ -65,7 +65,7 @@ void WholeAnswer::take_token(Choice& choice, const TokenEvent& token) {
   ++choice.tokens;
   if (job_.fields.prompt_only) return;
   choice.text += token.text;
-  if (!job_.fields.logprobs || token.ends) return;
+  if (!job_.fields.logprobs) return;
   if (kind_ == AnswerKind::kChat) {
     choice.chat.add(tokenizer_, token);
   } else {

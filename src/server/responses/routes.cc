@@ -61,7 +61,9 @@ ApiResult<Job> prepare(ResponseStore& store, const ModelTable& models, const htt
   input.set_tools(std::move(parsed->tools));
   input.grammar = std::move(parsed->grammar);
   input.grammar_param = "text.format";
-  Job job{.generation = {.model = model, .request = parsed->request}, .request = {}, .history = std::move(history)};
+  Job job{.generation = {.model = model, .request = parsed->request, .prompt_field = "input"},
+          .request = {},
+          .history = std::move(history)};
   job.generation.request.adapter = adapter;
   set_origin(job.generation.request, request);
   const auto planned = plan_answer(job.generation, std::move(input));
