@@ -12,6 +12,7 @@
 
 #include "answer.h"
 #include "base/status.h"
+#include "command.h"
 
 namespace quern::cli {
 
@@ -106,9 +107,11 @@ Result<bool> ChatSession::write_answer(EventStream& stream, std::string& text, F
 
 Status ChatSession::answer(const std::string& text) {
   QUERN_ASSIGN(Request request, make_request(options_.sampling, model_.text->defaults(), chat_sampling()));
-  QUERN_ASSIGN(request.prompt_ids, prompt_ids(text));
+  auto ids = prompt_ids(text);
+  if (!ids) return std::unexpected(with_name(std::move(ids).error(), "text", "PROMPT"));
+  request.prompt_ids = std::move(*ids);
   auto stream = model_.engine->submit(std::move(request));
-  if (!stream) return std::unexpected(in_terms_of_options(stream.error(), "PROMPT"));
+  if (!stream) return std::unexpected(with_name(stream.error(), "prompt_ids", "PROMPT"));
   std::string answer;
   FinishEvent finish;
   QUERN_ASSIGN(const bool stopped, write_answer(**stream, answer, finish));
@@ -147,7 +150,7 @@ Status assign(std::string_view name, std::string_view value, std::optional<Numbe
 
 template <class Number>
 void describe_number(std::string& out, const char* name, const std::optional<Number>& value) {
-  if (value) out += fmt::format("  {} {}\n", name, *value);
+  out += value ? fmt::format("  {} {}\n", name, *value) : fmt::format("  {} (not set)\n", name);
 }
 
 }  // namespace
@@ -179,6 +182,7 @@ Status ChatSession::set(std::string_view assignment) {
     return invalid_argument(fmt::format(
         "'{}' is not one of system, temperature, top_k, top_p, min_p, repetition_penalty, max_tokens, seed", name));
   if (name == "temperature") changed.greedy = false;
+  QUERN_TRY(make_request(changed, model_.text->defaults(), chat_sampling()));
   options_.sampling = std::move(changed);
   return {};
 }
@@ -187,7 +191,7 @@ std::string ChatSession::describe() const {
   const SamplingArgs& args = options_.sampling;
   std::string out = fmt::format("  {}, context {} tokens, {} messages\n", model_.text->id(),
                                 model_.engine->max_model_len(), messages_.size());
-  if (!options_.system.empty()) out += fmt::format("  system {}\n", options_.system);
+  out += fmt::format("  system {}\n", options_.system.empty() ? "(not set)" : options_.system);
   if (args.greedy) out += "  greedy\n";
   describe_number(out, "temperature", args.temperature);
   describe_number(out, "top_k", args.top_k);

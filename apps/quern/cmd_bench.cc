@@ -12,6 +12,7 @@
 #include "command.h"
 #include "engine/throughput.h"
 #include "hardware/cpu_topology.h"
+#include "input.h"
 #include "kernels/cpu/dot_peak.h"
 #include "measure_args.h"
 #include "model_arg.h"
@@ -20,21 +21,22 @@ namespace quern::cli {
 namespace {
 
 struct BenchArgs : MeasureArgs {
-  std::vector<int32_t> n_prompt{512};
-  std::vector<int32_t> n_gen{128};
-  std::vector<int32_t> batch{1};
+  std::string n_prompt = "512", n_gen = "128", batch = "1";  // comma-separated
   int32_t repetitions = 3;
   bool roofline = false;
 };
 
 // Prompts run alone: a longer prompt or several at once fill the same step.
-std::vector<ThroughputCase> cases_of(const BenchArgs& args) {
+Result<std::vector<ThroughputCase>> cases_of(const BenchArgs& args) {
+  QUERN_ASSIGN(const auto prompts, parse_numbers("--n-prompt", args.n_prompt));
+  QUERN_ASSIGN(const auto gens, parse_numbers("--n-gen", args.n_gen));
+  QUERN_ASSIGN(const auto batches, parse_numbers("--batch", args.batch));
   std::vector<ThroughputCase> cases;
-  for (int32_t n_prompt : args.n_prompt) {
+  for (int32_t n_prompt : prompts) {
     if (n_prompt != 0) cases.push_back({.n_prompt = n_prompt});
   }
-  for (int32_t n_gen : args.n_gen) {
-    for (int32_t batch : args.batch) {
+  for (int32_t n_gen : gens) {
+    for (int32_t batch : batches) {
       if (n_gen != 0) cases.push_back({.n_gen = n_gen, .batch = batch});
     }
   }
@@ -129,9 +131,9 @@ void print_table(const Report& report) {
 }
 
 Status bench(BenchArgs args) {
-  if (args.repetitions < 1) return invalid_argument(fmt::format("repetitions: {} is less than 1", args.repetitions));
-  auto cases = cases_of(args);
-  if (cases.empty()) return invalid_argument("n-prompt, n-gen: both are 0, there is nothing to measure");
+  if (args.repetitions < 1) return invalid_argument(fmt::format("--repetitions: {} is less than 1", args.repetitions));
+  QUERN_ASSIGN(auto cases, cases_of(args));
+  if (cases.empty()) return invalid_argument("--n-prompt, --n-gen: both are 0, there is nothing to measure");
   for (const ThroughputCase& of : cases) {
     // A batch over the token budget is refused by its own name later.
     const int32_t streams = std::min(of.batch, args.engine.max_num_batched_tokens);
@@ -167,17 +169,13 @@ void add_bench(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("bench", "measure tokens per second");
   add_measure_options(*command, *args);
   command->add_option("-p,--n-prompt", args->n_prompt, "lengths of prompts, comma-separated; 0: none")
-      ->delimiter(',')
       ->capture_default_str();
-  command->add_option("-n,--n-gen", args->n_gen, "tokens to generate, comma-separated; 0: none")
-      ->delimiter(',')
-      ->capture_default_str();
+  command->add_option("-n,--n-gen", args->n_gen, "tokens to generate, comma-separated; 0: none")->capture_default_str();
   command->add_option("-b,--batch", args->batch, "streams that generate side by side, comma-separated")
-      ->delimiter(',')
       ->capture_default_str();
   command->add_option("-r,--repetitions", args->repetitions, "runs of each case")->capture_default_str();
   command->add_flag("--roofline", args->roofline, "also measure what the machine can do at most");
-  command->callback([args, &exit] { finish(bench(*args), exit); });
+  command->callback([args, command, &exit] { finish(bench(*args), *command, exit); });
 }
 
 }  // namespace quern::cli

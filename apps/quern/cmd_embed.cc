@@ -1,6 +1,5 @@
 // quern embed MODEL --text T… [--file F]: embeddings of texts.
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,47 +7,33 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "command.h"
+#include "encoder_args.h"
 #include "engine/encoder_service.h"
 #include "model_arg.h"
 
 namespace quern::cli {
 namespace {
 
-struct Options {
-  std::string model;
+struct EmbedArgs : EncoderArgs {
   std::vector<std::string> texts;
-  std::string file;
-  std::string precision = "fast";
-  std::string device = "auto";
-  int32_t threads = 0;
-  bool json = false;
 };
 
-Status add_lines(const std::string& path, std::vector<std::string>& texts) {
-  std::ifstream file(path);
-  if (!file) return not_found(fmt::format("--file {}: cannot be read", path));
-  for (std::string line; std::getline(file, line);) texts.push_back(line);
-  return {};
-}
-
-Status run(Options options) {
-  if (!options.file.empty()) QUERN_TRY(add_lines(options.file, options.texts));
-  if (options.texts.empty()) return invalid_argument("--text or --file: at least one text is needed");
-  QUERN_ASSIGN(const Precision precision, parse_precision(options.precision));
-  QUERN_ASSIGN(const std::filesystem::path path, resolve_model(options.model));
-  QUERN_ASSIGN(
-      auto service,
-      EncoderService::open(path, {.device = options.device, .precision = precision, .num_threads = options.threads}));
-  QUERN_ASSIGN(const Embeddings embeddings, service->embed(options.texts));
-  if (options.json) {
+Status embed(const EmbedArgs& args) {
+  QUERN_ASSIGN(const NamedTexts texts, NamedTexts::read(args.texts, "--text", args.file));
+  QUERN_ASSIGN(const EncoderOptions options, encoder_options(args));
+  QUERN_ASSIGN(const std::filesystem::path path, resolve_model(args.model));
+  QUERN_ASSIGN(auto service, EncoderService::open(path, options));
+  const auto embeddings = service->embed(texts.texts());
+  if (!embeddings) return std::unexpected(texts.in_terms_of_input(embeddings.error(), "text"));
+  if (args.json) {
     Json data = Json::array();
-    for (size_t i = 0; i < embeddings.vectors.size(); ++i) {
-      data.push_back({{"index", i}, {"embedding", embeddings.vectors[i]}});
+    for (size_t i = 0; i < embeddings->vectors.size(); ++i) {
+      data.push_back({{"index", i}, {"embedding", embeddings->vectors[i]}});
     }
     std::printf("%s\n", dump_json({{"data", std::move(data)}}).c_str());
     return {};
   }
-  for (const std::vector<float>& vector : embeddings.vectors) {
+  for (const std::vector<float>& vector : embeddings->vectors) {
     std::printf("%s\n", fmt::format("{}", fmt::join(vector, " ")).c_str());
   }
   return {};
@@ -57,18 +42,13 @@ Status run(Options options) {
 }  // namespace
 
 void add_embed(CLI::App& app, ExitCode& exit) {
-  auto options = std::make_shared<Options>();
+  auto args = std::make_shared<EmbedArgs>();
   CLI::App* command = app.add_subcommand("embed", "Embeddings of texts");
-  command->add_option("model", options->model, kModelHelp)->required();
-  command->add_option("--text", options->texts, "Text, may be repeated");
-  command->add_option("--file", options->file, "File with one text per line");
-  command->add_option("--precision", options->precision, "fast | exact")->capture_default_str();
-  command->add_option("--device", options->device, "auto | cpu | reference")->capture_default_str();
-  command->add_option("-t,--threads", options->threads, "Threads, 0: one per physical core")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "One JSON object: {\"data\":[{\"index\",\"embedding\"}]}");
-  command->callback([options, &exit] { finish(run(*options), exit); });
+  add_encoder_options(*command, *args);
+  command->add_option("--text", args->texts, "a text, may be repeated")->expected(1)->take_all();
+  command->add_option("--file", args->file, "a file with one text per line; - is stdin");
+  command->add_flag("--json", args->json, "one JSON object: {\"data\":[{\"index\",\"embedding\"}]}");
+  command->callback([args, command, &exit] { finish(embed(*args), *command, exit); });
 }
 
 }  // namespace quern::cli

@@ -38,15 +38,19 @@ Result<Prompt> read_prompt(const GenerateOptions& options, const TextModel& text
     QUERN_ASSIGN(prompt.ids, parse_ids("--ids", *options.ids));
   } else if (options.prompt) {
     prompt.option = "--prompt";
-    QUERN_ASSIGN(prompt.ids, text.encode_prompt(*options.prompt));
+    auto ids = text.encode_prompt(*options.prompt);
+    if (!ids) return std::unexpected(with_name(std::move(ids).error(), "text", prompt.option));
+    prompt.ids = std::move(*ids);
   } else {
-    prompt.option = *options.messages;
+    prompt.option = input_name(*options.messages);
     QUERN_ASSIGN(Conversation conversation, read_conversation(*options.messages));
     TemplateInput input;
     input.messages = std::move(conversation.messages);
     input.tools = std::move(conversation.tools);
     input.documents = std::move(conversation.documents);
-    QUERN_ASSIGN(prompt.ids, text.encode_chat(std::move(input)));
+    auto ids = text.encode_chat(std::move(input));
+    if (!ids) return std::unexpected(prefixed(std::move(ids).error(), prompt.option));
+    prompt.ids = std::move(*ids);
   }
   return prompt;
 }
@@ -59,7 +63,7 @@ Status answer_once(const GenerateOptions& options, const OpenedModel& model, std
   request.top_logprobs = options.top_logprobs;
   request.grammar = std::move(grammar);
   auto stream = model.engine->submit(std::move(request));
-  if (!stream) return std::unexpected(in_terms_of_options(stream.error(), prompt.option));
+  if (!stream) return std::unexpected(with_name(stream.error(), "prompt_ids", prompt.option));
   const auto show = [&](int32_t, const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
@@ -86,14 +90,13 @@ Status run(GenerateOptions& options) {
   QUERN_ASSIGN(const auto named, read_grammar(options.grammar));
   QUERN_ASSIGN(options.engine.model_path, resolve_model(options.model));
   if (!options.jsonl) options.engine.max_num_seqs = std::min(options.n, options.engine.max_num_seqs);
-  auto model = open_model(options.engine);
-  if (!model) return std::unexpected(in_terms_of_options(model.error(), ""));
+  QUERN_ASSIGN(const OpenedModel model, open_model(options.engine));
   std::shared_ptr<const Grammar> grammar;
   if (named) {
-    QUERN_ASSIGN(grammar, compile(*model->engine, *named));
+    QUERN_ASSIGN(grammar, compile(*model.engine, *named));
   }
-  if (options.jsonl) return generate_lines(*model, options.sampling, grammar);
-  return answer_once(options, *model, std::move(grammar));
+  if (options.jsonl) return generate_lines(model, options.sampling, grammar);
+  return answer_once(options, model, std::move(grammar));
 }
 
 }  // namespace
@@ -116,7 +119,7 @@ void add_generate(CLI::App& app, ExitCode& exit) {
   add_engine_options(*command, options->engine);
   add_scheduling_options(*command, options->engine);
   add_adapter_options(*command, options->engine);
-  command->callback([options, &exit] { finish(run(*options), exit); });
+  command->callback([options, command, &exit] { finish(run(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

@@ -1,5 +1,6 @@
 // quern inspect: what is in a model file; one tensor as float32.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "command.h"
 #include "formats/safetensors/safetensors_writer.h"
 #include "inspect_report.h"
+#include "model_arg.h"
 #include "tensor/dequantize.h"
 
 namespace quern::cli {
@@ -54,9 +56,17 @@ Status write_tensor(const Inspected& inspected, const InspectOptions& options) {
                            dtype_info(tensor->dtype).name, shape_string(tensor->shape), options.output));
 }
 
+// Files win over names: a container need not end in .gguf.
+Result<std::filesystem::path> path_to_inspect(const std::string& model) {
+  std::error_code ignored;
+  if (std::filesystem::exists(model, ignored)) return std::filesystem::path(model);
+  return resolve_model(model);
+}
+
 Status inspect(const InspectOptions& options) {
   if (options.tensor.empty() != options.output.empty()) return invalid_argument("--tensor and -o belong together");
-  QUERN_ASSIGN(const Inspected inspected, open_inspected(options.path));
+  QUERN_ASSIGN(const auto path, path_to_inspect(options.path));
+  QUERN_ASSIGN(const Inspected inspected, open_inspected(path));
   if (!options.tensor.empty()) return write_tensor(inspected, options);
   return print(options.json ? dump_json(inspect_json(inspected)) + "\n" : inspect_text(inspected));
 }
@@ -64,14 +74,16 @@ Status inspect(const InspectOptions& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app, ExitCode& exit) {
-  CLI::App* command = app.add_subcommand("inspect", "Show the metadata and tensors of a GGUF or safetensors file");
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show the metadata and tensors of a model, a GGUF or a safetensors file");
   const auto options = std::make_shared<InspectOptions>();
-  command->add_option("PATH", options->path, "a .gguf file, a .safetensors file or its index, or a model folder")
+  command
+      ->add_option("MODEL", options->path, std::string("a .safetensors file or its index, or a MODEL: ") + kModelHelp)
       ->required();
   command->add_flag("--json", options->json, "print JSON, nothing shortened");
   command->add_option("--tensor", options->tensor, "write this tensor alone, dequantised to float32");
   command->add_option("-o,--output", options->output, "the safetensors file to write it to");
-  command->callback([options, &exit] { finish(inspect(*options), exit); });
+  command->callback([options, command, &exit] { finish(inspect(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

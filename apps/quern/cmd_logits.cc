@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "command.h"
@@ -19,7 +20,7 @@ namespace {
 struct LogitsOptions {
   std::string model;
   std::string ids;
-  std::string type_ids;
+  std::optional<std::string> type_ids;
   std::filesystem::path output;
   bool hidden = false;
   EngineOptions engine;
@@ -103,11 +104,19 @@ Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int
   return result.write(options.output);
 }
 
+// The encoder speaks of its inputs by number; here is one.
+Error in_terms_of_input(Error error) {
+  constexpr std::string_view kInput = "input 0: ";
+  if (error.message.starts_with(kInput)) error.message.erase(0, kInput.size());
+  const bool of_types = error.message.starts_with("type id ") || error.message.ends_with("token types");
+  return prefixed(std::move(error), of_types ? "--type-ids" : "--ids");
+}
+
 Status encoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int32_t>& ids,
                       const LogitsOptions& options) {
   std::vector<int32_t> type_ids;
-  if (!options.type_ids.empty()) {
-    QUERN_ASSIGN(type_ids, parse_ids("--type-ids", options.type_ids));
+  if (options.type_ids) {
+    QUERN_ASSIGN(type_ids, parse_ids("--type-ids", *options.type_ids));
     if (type_ids.size() != ids.size()) {
       return invalid_argument(fmt::format("--type-ids: {} for {} ids", type_ids.size(), ids.size()));
     }
@@ -119,7 +128,7 @@ Status encoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int
   NamedRows result;
   const HiddenTap tap = tap_into(result, service->device());
   auto output = service->run({ids, type_ids}, true, options.hidden ? &tap : nullptr);
-  if (!output) return make_error(output.error().code, "--ids: " + output.error().message);
+  if (!output) return std::unexpected(in_terms_of_input(std::move(output).error()));
   if (!output->scores.empty()) result.append_vector("logits", output->scores);
   if (output->scores.empty() || options.hidden) {
     result.append("last_hidden_state", output->last_hidden_state, service->config().hidden_size);
@@ -134,11 +143,11 @@ Status run(const LogitsOptions& options) {
   QUERN_ASSIGN(auto source, open_model_source(path));
   QUERN_ASSIGN(const ModelConfig config, read_model_config(*source));
   if (config.kind != ModelKind::kDecoder) return encoder_logits(std::move(source), ids, options);
-  if (!options.type_ids.empty()) {
+  if (options.type_ids) {
     return invalid_argument(fmt::format("--type-ids: {} has no token types", path.string()));
   }
   if (auto done = decoder_logits(std::move(source), ids, options); !done) {
-    return std::unexpected(in_terms_of_options(done.error(), "--ids"));
+    return std::unexpected(with_name(done.error(), "prompt_ids", "--ids"));
   }
   return {};
 }
@@ -154,7 +163,7 @@ void add_logits(CLI::App& app, ExitCode& exit) {
   command->add_option("-o,--output", options->output, "safetensors file to write")->required();
   command->add_flag("--hidden", options->hidden, "the states between the layers too: embed, layer.N, final");
   add_engine_options(*command, options->engine);
-  command->callback([options, &exit] { finish(run(*options), exit); });
+  command->callback([options, command, &exit] { finish(run(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

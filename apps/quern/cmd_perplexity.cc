@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "base/status.h"
 #include "command.h"
 #include "engine/perplexity.h"
 #include "engine/text_model.h"
+#include "input.h"
 #include "measure_args.h"
 #include "model_arg.h"
 
@@ -33,11 +33,20 @@ int32_t logits_rows_for(const ModelConfig& config, const PerplexityArgs& args) {
 }
 
 Result<std::vector<int32_t>> read_ids(const Tokenizer& tokenizer, const std::string& path) {
-  QUERN_ASSIGN(const auto file, MappedFile::open(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  QUERN_ASSIGN(const std::string text, read_text(path));
   auto encoding = tokenizer.encode(text, {});
-  if (!encoding) return make_error(encoding.error().code, fmt::format("{}: {}", path, encoding.error().message));
+  if (!encoding) return std::unexpected(with_name(std::move(encoding).error(), "text", input_name(path)));
   return std::move(encoding->ids);
+}
+
+// Before the weights are loaded.
+Status check_windows(size_t num_ids, const PerplexityArgs& args) {
+  const PerplexityOptions& options = args.options;
+  if (options.context < 4) return invalid_argument(fmt::format("--ctx: {} is less than 4", options.context));
+  if (options.chunks_max < 0) return invalid_argument(fmt::format("--chunks: {} is negative", options.chunks_max));
+  if (num_ids >= static_cast<size_t>(options.context)) return {};
+  return invalid_argument(fmt::format("--file {}: the text has {} tokens, fewer than one window of {} (--ctx)",
+                                      input_name(args.file), num_ids, options.context));
 }
 
 void show_progress(const PerplexityResult& so_far, int32_t chunks) {
@@ -75,6 +84,8 @@ Status perplexity(PerplexityArgs args) {
   std::optional<RunnerOptions> reference_options;
   if (!args.kl_to.empty()) {
     EngineOptions engine = args.engine;
+    const auto precision = parse_precision(args.kl_to);
+    if (!precision) return std::unexpected(with_name(precision.error(), "precision", "--kl-to"));
     engine.precision = args.kl_to;
     engine.kv_cache_dtype = "auto";
     engine.kv_cache_dtype_v.clear();
@@ -85,6 +96,7 @@ Status perplexity(PerplexityArgs args) {
   QUERN_ASSIGN(const auto text, TextModel::create(*source));
   QUERN_ASSIGN(const auto config, read_model_config(*source));
   QUERN_ASSIGN(const auto ids, read_ids(text->tokenizer(), args.file));
+  QUERN_TRY(check_windows(ids.size(), args));
   if (text->tokenizer().adds_bos()) args.options.bos_id = text->tokenizer().bos_id();
   options.max_logits_rows = logits_rows_for(config, args);
   QUERN_ASSIGN(const auto runner, Runner::create(std::move(source), options));
@@ -104,13 +116,13 @@ void add_perplexity(CLI::App& app, ExitCode& exit) {
   const auto args = std::make_shared<PerplexityArgs>();
   CLI::App* command = app.add_subcommand("perplexity", "measure how well a model predicts a text");
   add_measure_options(*command, *args);
-  command->add_option("-f,--file", args->file, "the text, UTF-8")->required();
+  command->add_option("-f,--file", args->file, "the text, UTF-8; - is stdin")->required();
   command->add_option("-c,--ctx", args->options.context, "tokens of a window; the second half of each is scored")
       ->capture_default_str();
   command->add_option("--chunks", args->options.chunks_max, "windows; 0: all of the text")->capture_default_str();
   command->add_option("--kl-to", args->kl_to,
                       "also print the divergence from this precision (exact or fast), its KV cache auto");
-  command->callback([args, &exit] { finish(perplexity(*args), exit); });
+  command->callback([args, command, &exit] { finish(perplexity(*args), *command, exit); });
 }
 
 }  // namespace quern::cli

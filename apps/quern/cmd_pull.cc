@@ -1,4 +1,6 @@
 // quern pull MODEL, quern list, quern rm MODEL, quern show MODEL: the local store and the catalogue.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -81,7 +83,11 @@ Status list_catalog(const StoreOptions& options) {
 Status list(const StoreOptions& options) {
   if (options.all) return list_catalog(options);
   Json data = Json::array();
-  for (const StoredModel& model : list_stored()) {
+  const std::vector<StoredModel> models = list_stored();
+  if (models.empty() && !options.json && ::isatty(STDOUT_FILENO) != 0) {
+    std::fputs("quern: nothing is pulled yet; quern list --all shows the catalogue\n", stderr);
+  }
+  for (const StoredModel& model : models) {
     data.push_back(stored_json(model));
     if (options.json) continue;
     std::printf("%-40s %10s  %s\n", model.name.c_str(), size_text(model.bytes).c_str(), model.path.c_str());
@@ -91,17 +97,31 @@ Status list(const StoreOptions& options) {
 }
 
 Status remove(const StoreOptions& options) {
+  // All are looked up first: a name that is wrong removes nothing.
+  std::vector<StoredModel> models;
   for (const std::string& name : options.models) {
-    QUERN_ASSIGN(const StoredModel model, find_stored(name));
-    QUERN_TRY(remove_stored(model.key));
-    std::printf("removed %s\n", model.name.c_str());
+    QUERN_ASSIGN(StoredModel model, find_stored(name));
+    const auto same = [&](const StoredModel& other) { return other.key == model.key; };
+    if (std::ranges::none_of(models, same)) models.push_back(std::move(model));
   }
+  Json removed = Json::array();
+  for (const StoredModel& model : models) {
+    QUERN_TRY(remove_stored(model.key));
+    removed.push_back(stored_json(model));
+    if (!options.json) std::printf("removed %s\n", model.name.c_str());
+  }
+  if (options.json) print_json({{"removed", removed}});
   return {};
 }
 
 Status show(const StoreOptions& options) {
   const std::string& name = options.models.front();
   QUERN_ASSIGN(const ModelName parsed, parse_model_name(name));
+  std::error_code ignored;
+  if (parsed.kind == ModelNameKind::kPath && !find_stored(name)) {
+    if (!std::filesystem::exists(name, ignored)) return not_found(fmt::format("{}: no such file or folder", name));
+    return invalid_argument(fmt::format("{}: is a path, not a pulled model; quern inspect shows what is in it", name));
+  }
   QUERN_ASSIGN(const Catalog catalog, Catalog::built_in());
   Json result = Json::object();
   if (parsed.kind == ModelNameKind::kCatalog) {
@@ -129,7 +149,7 @@ CLI::App* add(CLI::App& app, ExitCode& exit, const char* name, const char* help,
               const std::shared_ptr<StoreOptions>& options) {
   CLI::App* command = app.add_subcommand(name, help);
   command->add_flag("--json", options->json, "print JSON");
-  command->callback([options, run, &exit] { finish(run(*options), exit); });
+  command->callback([options, run, command, &exit] { finish(run(*options), *command, exit); });
   return command;
 }
 

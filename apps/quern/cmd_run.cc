@@ -30,7 +30,7 @@ struct RunOptions {
 constexpr const char* kHelp =
     "  \"\"\"            begin or end a text of several lines; a \\ at the end of a line continues it\n"
     "  /set NAME VALUE system, temperature, top_k, top_p, min_p, repetition_penalty, max_tokens, seed\n"
-    "  /show           settings\n"
+    "  /set, /show     settings\n"
     "  /clear          forget the conversation\n"
     "  /bye            leave (also Ctrl-D)\n"
     "  Ctrl-C          stop the answer; at an empty prompt: leave\n";
@@ -78,7 +78,7 @@ bool obey(ChatSession& session, const std::string& command) {
   if (command == "/bye" || command == "/exit" || command == "/quit") return false;
   if (command == "/clear") {
     session.clear();
-  } else if (command == "/show") {
+  } else if (command == "/show" || command == "/set") {
     std::fputs(session.describe().c_str(), stderr);
   } else if (command.starts_with("/set ")) {
     if (const auto done = session.set(command.substr(5)); !done)
@@ -115,12 +115,11 @@ Status run(RunOptions& options) {
   }
   QUERN_ASSIGN(options.engine.model_path, resolve_model(options.model));
   options.engine.max_num_seqs = 1;
-  auto model = open_model(options.engine);
-  if (!model) return std::unexpected(in_terms_of_options(model.error(), ""));
-  ChatSession session(*model, {.sampling = options.sampling,
-                               .system = options.system,
-                               .stop_on_sigint = interactive,
-                               .show_timings = !options.quiet});
+  QUERN_ASSIGN(const OpenedModel model, open_model(options.engine));
+  ChatSession session(model, {.sampling = options.sampling,
+                              .system = options.system,
+                              .stop_on_sigint = interactive,
+                              .show_timings = !options.quiet});
   if (interactive) return talk(session);
 
   std::string text = fmt::format("{}", fmt::join(options.prompt, " "));
@@ -144,7 +143,7 @@ void add_run(CLI::App& app, ExitCode& exit) {
   command->add_flag("-q,--quiet", options->quiet, "no timings");
   add_sampling_options(*command, options->sampling);
   add_engine_options(*command, options->engine);
-  command->callback([options, &exit] { finish(run(*options), exit); });
+  command->callback([options, command, &exit] { finish(run(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

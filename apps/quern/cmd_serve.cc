@@ -107,6 +107,7 @@ Status serve(ServeOptions options) {
                                                           : LogLevel::kError;
   // Static: the signal thread may outlive this function.
   static Log log(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText, level);
+  QUERN_TRY(check_models(options.models));
   QUERN_ASSIGN(AppOptions app_settings, app_options(options));
   static Metrics metrics(options.metrics_prefix);
   static ModelTable models;
@@ -134,7 +135,8 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--served-model-name", options.models.served_name,
                      "the id clients use (default: the model's own name)");
   command.add_option("--task", options.models.tasks,
-                     "TASK or MODEL=TASK: auto, generate, embed, classify or rerank; auto goes by the model's files");
+                     "TASK or MODEL=TASK, MODEL as typed or its id: auto, generate, embed, classify or rerank; auto "
+                     "goes by the model's files");
   command
       .add_option("--tool-call-parser", options.models.tool_call_parser,
                   "how the model writes tool calls: auto (from its chat template), none, hermes, llama3_json, mistral, "
@@ -210,7 +212,7 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
   add_model_options(*command, *options);
   add_http_options(*command, *options);
-  command->callback([options, &exit] { finish(serve(*options), exit); });
+  command->callback([options, command, &exit] { finish(serve(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

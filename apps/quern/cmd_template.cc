@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "command.h"
+#include "input.h"
 #include "json_lines.h"
 #include "model_arg.h"
 #include "text/chat_template.h"
@@ -28,15 +29,15 @@ struct TemplateOptions {
 };
 
 Result<Json> read_json_file(const std::string& path, Json::value_t kind, const char* kind_name) {
-  QUERN_ASSIGN(const std::string text, read_text_file(path));
-  QUERN_ASSIGN(Json json, parse_json(text, path));
-  if (json.type() != kind) return invalid_argument(fmt::format("{}: not {}", path, kind_name));
+  QUERN_ASSIGN(const std::string text, read_text(path));
+  QUERN_ASSIGN(Json json, parse_json(text, input_name(path)));
+  if (json.type() != kind) return invalid_argument(fmt::format("{}: not {}", input_name(path), kind_name));
   return json;
 }
 
 Result<TemplateSource> read_source(const TemplateOptions& options) {
   if (!options.template_file.empty()) {
-    QUERN_ASSIGN(std::string text, read_text_file(options.template_file));
+    QUERN_ASSIGN(std::string text, read_text(options.template_file));
     return TemplateSource{.text = std::move(text), .special_tokens = {}};
   }
   return open_template(options.model, !options.tools.empty());
@@ -129,13 +130,15 @@ Status render(const TemplateOptions& options) {
   QUERN_ASSIGN(TemplateInput input, read_input(options));
   QUERN_ASSIGN(TemplateSource source, read_source(options));
   input.special_tokens = std::move(source.special_tokens);
+  const std::string file = options.template_file.empty() ? options.model : input_name(options.template_file);
   const auto chat_template = ChatTemplate::create(source.text);
-  if (!chat_template) {
-    const std::string& file = options.template_file.empty() ? options.model : options.template_file;
-    return make_error(chat_template.error().code, fmt::format("{}: {}", file, chat_template.error().message));
+  if (!chat_template) return std::unexpected(prefixed(chat_template.error(), file));
+  const auto output = (*chat_template)->render(input);
+  if (!output) {
+    const bool of_clock = !options.now.empty() && output.error().message.starts_with("time '");
+    return std::unexpected(prefixed(output.error(), of_clock ? "--now" : file));
   }
-  QUERN_ASSIGN(const TemplateOutput output, (*chat_template)->render(input));
-  return print(output.text);
+  return print(output->text);
 }
 
 }  // namespace
@@ -144,10 +147,11 @@ void add_template(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("template", "Messages to prompt text, without a newline at the end");
   const auto options = std::make_shared<TemplateOptions>();
   command->add_option("MODEL", options->model, kModelHelp);
-  command->add_option("--template-file", options->template_file, "a Jinja template in place of a model's");
-  command->add_option("--messages", options->messages, "a JSON file: a list of messages");
-  command->add_option("--tools", options->tools, "a JSON file: a list of tools");
-  command->add_option("--documents", options->documents, "a JSON file: a list of documents");
+  command->add_option("--template-file", options->template_file,
+                      "a file with a Jinja template in place of a model's; - is stdin");
+  command->add_option("--messages", options->messages, "a JSON file: a list of messages; - is stdin");
+  command->add_option("--tools", options->tools, "a JSON file: a list of tools; - is stdin");
+  command->add_option("--documents", options->documents, "a JSON file: a list of documents; - is stdin");
   command->add_flag("--no-generation-prompt", options->no_generation_prompt, "do not open the assistant's turn");
   command->add_flag("--continue-final", options->continue_final, "leave the final message open");
   command
@@ -156,8 +160,9 @@ void add_template(CLI::App& app, ExitCode& exit) {
       ->take_all();
   command->add_option("--now", options->now,
                       "the time strftime_now sees, e.g. 2026-03-05T09:07:03 (default: the clock's)");
-  command->add_option("--cases", options->cases, "JSON lines with messages and options; one answer a line");
-  command->callback([options, &exit] { finish(render(*options), exit); });
+  command->add_option("--cases", options->cases,
+                      "a file of JSON lines with messages and options, - is stdin; one answer a line");
+  command->callback([options, command, &exit] { finish(render(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "command.h"
+#include "input.h"
 #include "json_lines.h"
 #include "model_arg.h"
 #include "text_source.h"
@@ -85,28 +86,33 @@ Status tokenize(const TokenizeOptions& options) {
   }
   std::string text = options.text;
   if (!options.has_text) {
-    QUERN_ASSIGN(text, read_text_file(options.file));
+    QUERN_ASSIGN(text, read_text(options.file));
   }
   const EncodeOptions how = {.add_special = !options.no_special, .parse_special = options.parse_special};
-  QUERN_ASSIGN(const Encoding encoding, tokenizer->encode(text, how));
+  const auto encoding = tokenizer->encode(text, how);
+  if (!encoding) {
+    return std::unexpected(with_name(encoding.error(), "text", options.has_text ? "--text" : input_name(options.file)));
+  }
   std::vector<std::string> pieces;
-  for (const TokenId id : encoding.ids) pieces.push_back(tokenizer->piece(id));
-  if (options.json) return print(dump_json({{"ids", encoding.ids}, {"pieces", pieces}}) + "\n");
+  for (const TokenId id : encoding->ids) pieces.push_back(tokenizer->piece(id));
+  if (options.json) return print(dump_json({{"ids", encoding->ids}, {"pieces", pieces}}) + "\n");
   std::string lines;
-  for (size_t i = 0; i < pieces.size(); ++i) lines += fmt::format("{}\t{}\n", encoding.ids[i], dump_json(pieces[i]));
+  for (size_t i = 0; i < pieces.size(); ++i) lines += fmt::format("{}\t{}\n", encoding->ids[i], dump_json(pieces[i]));
   return print(lines);
 }
 
 struct DetokenizeOptions {
   std::string model;
-  std::vector<int32_t> ids;
+  std::string ids;
   bool skip_special = false;
 };
 
 Status detokenize(const DetokenizeOptions& options) {
+  QUERN_ASSIGN(const auto ids, parse_ids("--ids", options.ids));
   QUERN_ASSIGN(const auto tokenizer, open_tokenizer(options.model));
-  QUERN_ASSIGN(const std::string text, tokenizer->decode(options.ids, options.skip_special));
-  return print(text);
+  const auto text = tokenizer->decode(ids, options.skip_special);
+  if (!text) return std::unexpected(prefixed(text.error(), "--ids"));
+  return print(*text);
 }
 
 constexpr const char* kSourceHelp = "a MODEL, a tokenizer.json or a GGUF without tensors; MODEL is a ";
@@ -118,16 +124,17 @@ void add_tokenize(CLI::App& app, ExitCode& exit) {
   const auto options = std::make_shared<TokenizeOptions>();
   command->add_option("MODEL", options->model, std::string(kSourceHelp) + kModelHelp)->required();
   CLI::Option* text = command->add_option("--text", options->text, "the text");
-  command->add_option("--file", options->file, "a file with the text");
-  command->add_option("--cases", options->cases,
-                      "JSON lines of kind encode, decode, stream, pair or truncate; one answer a line");
+  command->add_option("--file", options->file, "a file with the text; - is stdin");
+  command->add_option(
+      "--cases", options->cases,
+      "a file of JSON lines of kind encode, decode, stream, pair or truncate, - is stdin; one answer a line");
   command->add_flag("--no-special", options->no_special, "add no start, end or separator tokens");
   command->add_flag("--parse-special", options->parse_special,
                     "text that looks like a special token becomes it (default: it stays text)");
   command->add_flag("--json", options->json, "print {\"ids\":[…],\"pieces\":[…]}");
-  command->callback([options, text, &exit] {
+  command->callback([options, text, command, &exit] {
     options->has_text = text->count() > 0;
-    finish(tokenize(*options), exit);
+    finish(tokenize(*options), *command, exit);
   });
 }
 
@@ -135,9 +142,9 @@ void add_detokenize(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("detokenize", "Token ids to text, without a newline at the end");
   const auto options = std::make_shared<DetokenizeOptions>();
   command->add_option("MODEL", options->model, std::string(kSourceHelp) + kModelHelp)->required();
-  command->add_option("--ids", options->ids, "token ids, separated by commas")->required()->delimiter(',');
+  command->add_option("--ids", options->ids, "token ids: 1,2,3")->required();
   command->add_flag("--skip-special", options->skip_special, "leave special tokens out");
-  command->callback([options, &exit] { finish(detokenize(*options), exit); });
+  command->callback([options, command, &exit] { finish(detokenize(*options), *command, exit); });
 }
 
 }  // namespace quern::cli

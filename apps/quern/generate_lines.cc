@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
-#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -240,7 +239,11 @@ Status generate_lines(const OpenedModel& model, const SamplingArgs& fallback,
                       const std::shared_ptr<const Grammar>& grammar) {
   JobQueue jobs;
   std::thread printer([&jobs] { print_answers(jobs); });
-  for (std::string text; std::getline(std::cin, text);) {
+  Status read;
+  for (std::string text;;) {
+    const auto more = read_stdin_line(text);
+    if (!more) read = std::unexpected(more.error());
+    if (!more || !*more) break;
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     Job job;
     if (auto json = parse_json(text, "the line")) {
@@ -252,7 +255,7 @@ Status generate_lines(const OpenedModel& model, const SamplingArgs& fallback,
   }
   jobs.close();
   printer.join();
-  return {};
+  return read;
 }
 
 }  // namespace quern::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "base/status.h"
 #include "input.h"
@@ -137,7 +138,8 @@ void add_sampling_options(CLI::App& command, SamplingArgs& args) {
   command.add_option("--presence-penalty", args.presence_penalty, "over the answer; 0: off");
   command.add_option("--frequency-penalty", args.frequency_penalty, "over the answer; 0: off");
   command.add_option("--logit-bias", args.logit_bias, "ID=BIAS, added to the token's logit; may be repeated");
-  command.add_option("--seed", args.seed, "of the random draws; absent: a fresh one");
+  command.add_option("--seed", args.seed, "of the random draws: any number of 64 bits, -1 too; absent: a fresh one")
+      ->type_name("INT");
   command.add_option("--stop", args.stop, "text that ends the answer; may be repeated")->expected(1)->take_all();
   command.add_option("--stop-ids", args.stop_ids, "token ids that end the answer: 1,2,3");
   for (const FloatOption& option : float_options()) {
@@ -158,6 +160,47 @@ void add_sampling_options(CLI::App& command, SamplingArgs& args) {
 
 namespace {
 
+// What the server takes: a value means the same at every door. The engine alone takes any finite one of some.
+Status check_bounds(const SamplingArgs& args, const SamplingOptions& sampling) {
+  const struct {
+    std::string_view field;
+    float value, low, high;
+  } bounds[] = {
+      {"temperature", sampling.temperature, 0, 100},
+      {"top_p", sampling.top_p, std::numeric_limits<float>::min(), 1},
+      {"min_p", sampling.min_p, 0, 1},
+      {"typical_p", sampling.typical_p, std::numeric_limits<float>::min(), 1},
+      {"repetition_penalty", sampling.repetition_penalty, std::numeric_limits<float>::min(), 100},
+      {"presence_penalty", sampling.presence_penalty, -2, 2},
+      {"frequency_penalty", sampling.frequency_penalty, -2, 2},
+      {"top_n_sigma", sampling.top_n_sigma, -1, 100},
+      {"xtc_probability", sampling.xtc_probability, 0, 1},
+      {"xtc_threshold", sampling.xtc_threshold, 0, 1},
+      {"dry_multiplier", sampling.dry_multiplier, 0, 1e6f},
+      {"dry_base", sampling.dry_base, 0, 1e6f},
+      {"mirostat_tau", sampling.mirostat_tau, 0, 1000},
+      {"mirostat_eta", sampling.mirostat_eta, 0, 1000},
+  };
+  for (const auto& bound : bounds) {
+    if (bound.value >= bound.low && bound.value <= bound.high) continue;
+    const bool above_zero = bound.low == std::numeric_limits<float>::min();
+    return invalid_argument(fmt::format("{}: {} is outside {}{}, {}]", bound.field, bound.value, above_zero ? '(' : '[',
+                                        above_zero ? 0.0f : bound.low, bound.high));
+  }
+  if (args.max_tokens && *args.max_tokens < 0) {
+    return invalid_argument(fmt::format("max_tokens: {} is negative", *args.max_tokens));
+  }
+  if (sampling.top_k < -1) {
+    return invalid_argument(fmt::format("top_k: {} is neither -1 or 0 (off) nor positive", sampling.top_k));
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) {
+    if (!(bias >= -100 && bias <= 100)) {
+      return invalid_argument(fmt::format("logit_bias: {} of token {} is outside [-100, 100]", bias, id));
+    }
+  }
+  return {};
+}
+
 Status apply_more(const SamplingArgs& args, SamplingOptions& sampling) {
   sampling.top_n_sigma = args.top_n_sigma.value_or(sampling.top_n_sigma);
   sampling.xtc_probability = args.xtc_probability.value_or(sampling.xtc_probability);
@@ -173,8 +216,8 @@ Status apply_more(const SamplingArgs& args, SamplingOptions& sampling) {
   sampling.min_tokens = args.min_tokens.value_or(sampling.min_tokens);
   sampling.bad_words = args.bad_words;
   sampling.samplers = args.samplers;
-  if (!args.allowed_ids.empty()) {
-    QUERN_ASSIGN(sampling.allowed_token_ids, parse_ids("--allowed-ids", args.allowed_ids));
+  if (args.allowed_ids) {
+    QUERN_ASSIGN(sampling.allowed_token_ids, parse_ids("allowed_ids", *args.allowed_ids));
   }
   return {};
 }
@@ -203,37 +246,21 @@ Result<Request> make_request(const SamplingArgs& args, const GenerationDefaults&
   request.adapter = args.adapter;
   request.num_speculative_tokens = args.num_speculative_tokens.value_or(0);
   for (const std::string& text : args.logit_bias) {
-    QUERN_ASSIGN(const auto bias, parse_logit_bias("--logit-bias", text));
+    QUERN_ASSIGN(const auto bias, parse_logit_bias("logit_bias", text));
     sampling.logit_bias.push_back(bias);
   }
+  QUERN_TRY(check_bounds(args, sampling));
   request.max_tokens = args.max_tokens.value_or(0);
+  if (std::ranges::find(args.stop, std::string()) != args.stop.end()) {
+    return invalid_argument("stop: an empty string cannot end an answer");
+  }
   request.stop = args.stop;
-  if (!args.stop_ids.empty()) {
-    QUERN_ASSIGN(request.stop_token_ids, parse_ids("--stop-ids", args.stop_ids));
+  if (args.stop_ids) {
+    QUERN_ASSIGN(request.stop_token_ids, parse_ids("stop_ids", *args.stop_ids));
   }
   request.ignore_eos = args.ignore_eos;
   request.skip_special_tokens = !args.keep_special;
   return request;
-}
-
-Error in_terms_of_options(Error error, std::string_view prompt_option) {
-  const size_t end = error.message.find(':');
-  if (end == std::string::npos) return error;
-  std::string field = error.message.substr(0, end);
-  if (field.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") != std::string::npos) return error;
-  if (field == "prompt_ids") {
-    field = prompt_option;
-  } else {
-    if (field == "stop_token_ids") field = "stop_ids";
-    if (field == "allowed_token_ids") field = "allowed_ids";
-    if (field == "num_threads") field = "threads";
-    if (field == "kv_disk_path") field = "kv_disk";
-    if (field == "kv_disk_bytes") field = "kv_disk_size";
-    std::ranges::replace(field, '_', '-');
-    field.insert(0, "--");
-  }
-  error.message.replace(0, end, field);
-  return error;
 }
 
 }  // namespace quern::cli

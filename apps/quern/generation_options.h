@@ -35,14 +35,14 @@ struct SamplingArgs {
   std::vector<std::string> logit_bias;  // "ID=BIAS"
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;
-  std::string stop_ids;  // "1,2"
+  std::optional<std::string> stop_ids;  // "1,2"
   bool ignore_eos = false;
   bool keep_special = false;
   std::optional<float> top_n_sigma, xtc_probability, xtc_threshold, dry_multiplier, dry_base, mirostat_tau,
       mirostat_eta;
   std::optional<int32_t> dry_allowed_length, dry_penalty_last_n, mirostat, min_tokens, num_speculative_tokens;
   std::vector<std::string> dry_sequence_breakers, bad_words, samplers;
-  std::string allowed_ids;  // "1,2"
+  std::optional<std::string> allowed_ids;  // "1,2"
   std::optional<std::string> speculation;
   std::string adapter;
 };
@@ -69,13 +69,10 @@ std::span<const IntegerOption> integer_options();
 std::span<const StringsOption> strings_options();
 void add_sampling_options(CLI::App& command, SamplingArgs& args);
 
-// Everything but the prompt. `fallback` is what holds when neither the caller nor the model's makers say anything;
+// Everything but the prompt; kInvalidArgument under the field's name ("top_p: …") for what the server would refuse too.
+// `fallback` is what holds when neither the caller nor the model's makers say anything;
 // greedy leaves the makers' settings aside, so that it is the most likely token and nothing else.
 Result<Request> make_request(const SamplingArgs& args, const GenerationDefaults& defaults,
                              const SamplingOptions& fallback);
-
-// The engine names request fields ("max_tokens: …"); the command line calls them options ("--max-tokens: …").
-// `prompt_option` stands for the prompt.
-Error in_terms_of_options(Error error, std::string_view prompt_option);
 
 }  // namespace quern::cli

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "text_source.h"
+#include "input.h"
 
 namespace quern::cli {
 
@@ -19,17 +19,14 @@ Status print(const std::string& text) {
 
 Status answer_lines(const std::string& path, const std::function<Result<Json>(const Json&)>& answer) {
   const auto answer_line = [&](std::string_view line, size_t number) -> Result<Json> {
-    const std::string where = fmt::format("{}:{}", path, number);
+    const std::string where = fmt::format("{}:{}", input_name(path), number);
     QUERN_ASSIGN(const Json object, parse_json(line, where));
     if (!object.is_object()) return invalid_argument(fmt::format("{}: not an object", where));
     return answer(object);
   };
-  QUERN_ASSIGN(const std::string text, read_text_file(path));
+  QUERN_ASSIGN(const std::string text, read_text(path));
   size_t number = 0;
-  for (std::string_view rest = text; !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (const std::string_view line : split_lines(text)) {
     ++number;
     if (line.empty()) continue;
     auto result = answer_line(line, number);

@@ -22,19 +22,28 @@ int main(int argc, char** argv) {
 #include "commands.def"
 #undef QUERN_COMMAND
 
+  quern::cli::refuse_empty_numbers(app);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::RequiredError& error) {
     const std::vector<std::string> rest = app.remaining();
-    if (rest.empty() || !app.get_subcommands().empty()) {
+    if (!app.get_subcommands().empty()) {
       return quern::cli::report({quern::ErrorCode::kInvalidArgument, error.what()});
+    }
+    if (rest.empty()) {
+      return quern::cli::report(
+          {quern::ErrorCode::kInvalidArgument, "COMMAND is missing; quern --help lists them: run, serve, pull, …"});
     }
     return quern::cli::report(
         {quern::ErrorCode::kInvalidArgument, fmt::format("'{}' is no command; quern --help lists them", rest[0])});
   } catch (const CLI::ParseError& error) {
     return quern::cli::report({quern::ErrorCode::kInvalidArgument, error.what()});
+  }
+  if (exit.value == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    return quern::cli::report({quern::ErrorCode::kIo, "cannot write to stdout"});
   }
   return exit.value;
 }

@@ -2,10 +2,12 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/status.h"
 #include "engine/encoder_queue.h"
 #include "engine/engine_factory.h"
+#include "formats/gguf/gguf_folder.h"
 #include "generation_options.h"
 #include "model_arg.h"
 #include "platform/catalog.h"
@@ -18,15 +20,29 @@ namespace {
 namespace fs = std::filesystem;
 
 // The id of a path is its base name without .gguf; of anything else, what the user wrote.
-std::string served_id(const std::string& model, const TextModel& text) {
-  const bool is_path = model.find('/') != std::string::npos || model.ends_with(".gguf");
-  return is_path && model.find(':') == std::string::npos ? text.id() : model;
+std::string served_id(const ServeModelsOptions& options, const std::string& model) {
+  if (options.served_name) return *options.served_name;
+  const auto name = parse_model_name(model);
+  if (!name || name->kind != ModelNameKind::kPath) return model;
+  std::error_code error;
+  const fs::path path = fs::path(model).lexically_normal();
+  const fs::path last = path.has_filename() ? path : path.parent_path();
+  const fs::path named = last.filename() == "." || last.filename() == ".." ? fs::weakly_canonical(last, error) : last;
+  return named.extension() == ".gguf" ? gguf_model_name(named) : named.filename().string();
 }
 
-int64_t bytes_of(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return static_cast<int64_t>(fs::file_size(path, error));
+int64_t bytes_of(const fs::path& path, const ModelSource& source) {
+  if (source.gguf) {
+    uint64_t bytes = 0;
+    for (const TensorView& tensor : source.gguf->tensors()) bytes += tensor.bytes.size();
+    // A split set has other files than the one that was named.
+    std::error_code error;
+    return source.gguf->num_parts() > 1 || fs::is_directory(path, error)
+               ? static_cast<int64_t>(bytes)
+               : static_cast<int64_t>(fs::file_size(path, error));
+  }
   int64_t bytes = 0;
+  std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
     if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
   }
@@ -35,13 +51,13 @@ int64_t bytes_of(const fs::path& path) {
 
 // "Q4_K_M" of "model-Q4_K_M.gguf" or "model.q4_k_m.gguf"; empty when the name says nothing.
 std::string quantization_of(const fs::path& path) {
-  const std::string name = path.stem().string();
+  const std::string name = gguf_model_name(path);
   const size_t at = name.find_last_of("-.");
   std::string last = at == std::string::npos ? name : name.substr(at + 1);
   for (char& c : last) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const bool fits = last.size() >= 2 && (last[0] == 'Q' || last.starts_with("IQ") || last == "F16" || last == "F32" ||
                                          last == "BF16" || last.starts_with("MXFP"));
-  return path.extension() == ".gguf" && fits ? last : "";
+  return fits ? last : "";
 }
 
 Result<std::optional<ModelTask>> parse_task(const std::string& text) {
@@ -52,18 +68,58 @@ Result<std::optional<ModelTask>> parse_task(const std::string& text) {
   return invalid_argument(fmt::format("--task {}: must be auto, generate, embed, classify or rerank", text));
 }
 
+struct TaskOption {
+  std::string model;  // empty: of all that have none of their own
+  std::optional<ModelTask> task;
+};
+
+Result<TaskOption> parse_task_option(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  TaskOption option;
+  if (equals == 0) return invalid_argument(fmt::format("--task {}: MODEL is missing before =", text));
+  if (equals != std::string::npos) option.model = text.substr(0, equals);
+  QUERN_ASSIGN(option.task, parse_task(equals == std::string::npos ? text : text.substr(equals + 1)));
+  return option;
+}
+
 // What --task says of this model; the last word counts, one that names the model before one that does not.
 Result<std::optional<ModelTask>> task_asked(const ServeModelsOptions& options, const std::string& model) {
   std::optional<ModelTask> general, own;
   for (const std::string& text : options.tasks) {
-    const size_t equals = text.rfind('=');
-    const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
-    QUERN_ASSIGN(const std::optional<ModelTask> task,
-                 parse_task(equals == std::string::npos ? text : text.substr(equals + 1)));
-    if (name.empty()) general = task;
-    if (!name.empty() && name == model) own = task;
+    QUERN_ASSIGN(const TaskOption option, parse_task_option(text));
+    if (option.model.empty()) general = option.task;
+    if (!option.model.empty() && (option.model == model || option.model == served_id(options, model))) {
+      own = option.task;
+    }
   }
   return own ? own : general;
+}
+
+Status check_tasks(const ServeModelsOptions& options) {
+  for (const std::string& text : options.tasks) {
+    QUERN_ASSIGN(const TaskOption option, parse_task_option(text));
+    std::vector<std::string> ids;
+    bool found = option.model.empty();
+    for (const std::string& model : options.models) {
+      ids.push_back(served_id(options, model));
+      found |= option.model == model || option.model == ids.back();
+    }
+    if (!found)
+      return invalid_argument(fmt::format("--task {}: no such MODEL, there is {}", text, fmt::join(ids, ", ")));
+  }
+  return {};
+}
+
+Status check_name(const std::string& model) {
+  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
+  std::error_code ignored;
+  if (name.kind == ModelNameKind::kPath && !fs::exists(name.name, ignored)) {
+    return not_found(fmt::format("{}: no such file or folder", model));
+  }
+  if (name.kind != ModelNameKind::kCatalog) return {};
+  QUERN_ASSIGN(const Catalog catalog, Catalog::built_in());
+  QUERN_TRY(catalog.find(name.name, name.tag));
+  return {};
 }
 
 // The catalogue knows which causal language models are rerankers or embedding models.
@@ -79,27 +135,51 @@ std::optional<ModelTask> task_of_catalog(const std::string& model) {
   return std::nullopt;
 }
 
-Result<ServedModel> load(const std::string& model, const ServeModelsOptions& options, Metrics& metrics) {
-  QUERN_ASSIGN(auto task, task_asked(options, model));
-  if (!task) task = task_of_catalog(model);
-  QUERN_ASSIGN(const fs::path path, resolve_model(model));
+// A model whose files are open and whose configuration is read; nothing of its weights yet.
+struct Opened {
+  std::string model;  // as typed
+  std::string id;
+  std::optional<ModelTask> task;
+  fs::path path;
+  std::unique_ptr<ModelSource> source;
+  ModelConfig config;
+};
+
+bool has_tokenizer(const ModelSource& source) {
+  if (source.gguf) return source.gguf->metadata().find("tokenizer.ggml.tokens") != nullptr;
+  return source.folder->tokenizer_json.has_value();
+}
+
+Result<Opened> open_files(const std::string& model, const ServeModelsOptions& options) {
+  Opened opened{.model = model, .id = served_id(options, model)};
+  QUERN_ASSIGN(opened.task, task_asked(options, model));
+  if (!opened.task) opened.task = task_of_catalog(model);
+  QUERN_ASSIGN(opened.path, resolve_model(model));
+  QUERN_ASSIGN(opened.source, open_model_source(opened.path));
+  QUERN_ASSIGN(opened.config, read_model_config(*opened.source));
+  if (opened.source->tensors() == nullptr) {
+    return not_found(fmt::format("{}: the folder has no weights", opened.path.string()));
+  }
+  if (!has_tokenizer(*opened.source)) return not_found(fmt::format("{}: there is no tokenizer", opened.path.string()));
+  return opened;
+}
+
+Result<ServedModel> load(Opened model, const ServeModelsOptions& options, const EngineOptions& engine_options,
+                         Metrics& metrics) {
+  const std::optional<ModelTask> task = model.task;
+  std::unique_ptr<ModelSource> source = std::move(model.source);
   ServedModel served;
   served.created = unix_seconds();
-  served.source = model;
-  QUERN_ASSIGN(auto source, open_model_source(path));
-  served.file_bytes = bytes_of(path);
+  served.source = model.model;
+  served.id = model.id;
+  served.file_bytes = bytes_of(model.path, *source);
   served.format = source->gguf ? "gguf" : "safetensors";
-  QUERN_ASSIGN(const ModelConfig config, read_model_config(*source));
-  served.family = config.family;
-  served.quantization = quantization_of(path);
-  const auto id_of = [&](const TextModel& text) {
-    return options.served_name.empty() ? served_id(model, text) : options.served_name;
-  };
+  served.family = model.config.family;
+  served.quantization = source->gguf ? quantization_of(model.path) : "";
   const bool encodes = is_encoding_source(*source);
   if (encodes ? task != ModelTask::kGenerate : task && task != ModelTask::kGenerate) {
     QUERN_ASSIGN(const Precision precision, parse_precision(options.engine.precision));
     QUERN_ASSIGN(served.text, TextModel::create(*source));
-    served.id = id_of(*served.text);
     const EncoderOptions encoder{
         .device = options.engine.device, .precision = precision, .num_threads = options.engine.num_threads};
     QUERN_ASSIGN(served.encoder, EncoderQueue::create(std::move(source), encoder, {}, task == ModelTask::kRerank));
@@ -109,13 +189,10 @@ Result<ServedModel> load(const std::string& model, const ServeModelsOptions& opt
     return served;
   }
   source.reset();
-  EngineOptions engine = options.engine;
-  engine.model_path = path;
-  auto opening = open_model(engine);
-  if (!opening) return std::unexpected(in_terms_of_options(opening.error(), ""));
-  OpenedModel opened = std::move(*opening);
+  EngineOptions engine = engine_options;
+  engine.model_path = model.path;
+  QUERN_ASSIGN(OpenedModel opened, open_model(engine));
   served.text = std::move(opened.text);
-  served.id = id_of(*served.text);
   QUERN_ASSIGN(served.output, tools::choose_output_format(served.text->chat_template_text().value_or(""),
                                                           options.tool_call_parser, options.reasoning_parser));
   served.engine = metrics.observe(std::move(opened.engine), served.id);
@@ -124,16 +201,40 @@ Result<ServedModel> load(const std::string& model, const ServeModelsOptions& opt
 
 }  // namespace
 
-Status load_models(const ServeModelsOptions& options, Metrics& metrics, const Log& log, ModelTable& table) {
-  if (options.models.empty()) return invalid_argument("serve: name at least one MODEL");
-  if (options.models.size() > 1 && !options.served_name.empty()) {
+Status check_models(const ServeModelsOptions& options) {
+  if (options.models.empty()) return invalid_argument("MODEL: name at least one");
+  if (options.served_name && options.served_name->empty()) return invalid_argument("--served-model-name: is empty");
+  if (options.served_name && options.models.size() > 1) {
     return invalid_argument("--served-model-name: only with one MODEL");
   }
+  std::set<std::string> ids;
+  for (const std::string& model : options.models) {
+    QUERN_TRY(check_name(model));
+    const std::string id = served_id(options, model);
+    if (!ids.insert(id).second) return invalid_argument(fmt::format("{}: another MODEL has the id {} too", model, id));
+  }
+  QUERN_TRY(tools::choose_output_format("", options.tool_call_parser, options.reasoning_parser));
+  return check_tasks(options);
+}
+
+Status load_models(const ServeModelsOptions& options, Metrics& metrics, const Log& log, ModelTable& table) {
+  QUERN_TRY(check_models(options));
+  std::vector<Opened> opened;
   for (const std::string& name : options.models) {
-    QUERN_ASSIGN(ServedModel model, load(name, options, metrics));
-    for (const ServedModel& other : table.models()) {
-      if (other.id == model.id) return invalid_argument(fmt::format("{}: named twice", model.id));
-    }
+    QUERN_ASSIGN(Opened model, open_files(name, options));
+    opened.push_back(std::move(model));
+  }
+  // Said at the end: a model that is refused leaves one line on stderr, its own.
+  const auto notes = std::make_shared<std::vector<std::string>>();
+  EngineOptions engine = options.engine;
+  engine.on_note = [notes](const std::string& note) { notes->push_back(note); };
+  std::vector<ServedModel> models;
+  for (Opened& one : opened) {
+    QUERN_ASSIGN(ServedModel model, load(std::move(one), options, engine, metrics));
+    models.push_back(std::move(model));
+  }
+  for (const std::string& note : *notes) log.write(LogLevel::kWarning, note);
+  for (ServedModel& model : models) {
     log.write(LogLevel::kInfo,
               fmt::format("loaded {} ({}, context {})", model.id, model_task_name(model.task), model.max_model_len()));
     if (const std::string fault = model.text->chat_template_fault(); !fault.empty()) {

@@ -13,6 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A file beside a model: never a pipe, which might not end.
+Result<std::string> read_inner_file(const fs::path& path) {
+  QUERN_ASSIGN(const MappedFile file, MappedFile::open(path));
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
 Result<fs::path> path_of(const std::string& model) {
   std::error_code ignored;
   if (fs::exists(model, ignored)) return gguf_in_folder(model);
@@ -25,7 +31,7 @@ Result<Json> read_tokenizer_config(const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Json();
-  QUERN_ASSIGN(const std::string text, read_text_file(path));
+  QUERN_ASSIGN(const std::string text, read_inner_file(path));
   return parse_json(text, path.string());
 }
 
@@ -68,7 +74,7 @@ Result<TemplateSource> template_of_folder(const fs::path& path, bool with_tools)
   if (tools) {
     source.text = std::move(*tools);
   } else if (const fs::path file = path / "chat_template.jinja"; fs::exists(file, ignored)) {
-    QUERN_ASSIGN(source.text, read_text_file(file));
+    QUERN_ASSIGN(source.text, read_inner_file(file));
   } else if (usual) {
     source.text = std::move(*usual);
   } else {
@@ -82,11 +88,6 @@ Result<TemplateSource> template_of_folder(const fs::path& path, bool with_tools)
 }
 
 }  // namespace
-
-Result<std::string> read_text_file(const std::string& path) {
-  QUERN_ASSIGN(const MappedFile file, MappedFile::open(path));
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-}
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& model) {
   QUERN_ASSIGN(const fs::path path, path_of(model));

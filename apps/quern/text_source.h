@@ -21,6 +21,4 @@ struct TemplateSource {
 // kNotFound when the model has no chat template.
 Result<TemplateSource> open_template(const std::string& model, bool with_tools);
 
-Result<std::string> read_text_file(const std::string& path);
-
 }  // namespace quern::cli

@@ -19,6 +19,19 @@ int64_t tokens_of(std::span<const Encoding> encodings) {
   return tokens;
 }
 
+// The tokenizer speaks of "text: …" or "pair: …".
+Error under_name(Error error, std::string_view name) {
+  const size_t end = error.message.find(": ");
+  error.message = fmt::format("{}: {}", name, end == std::string::npos ? error.message : error.message.substr(end + 2));
+  return error;
+}
+
+Status check_length(const Encoding& encoding, std::string_view name, int32_t tokens_max) {
+  if (std::ssize(encoding.ids) <= tokens_max) return {};
+  return invalid_argument(
+      fmt::format("{}: {} tokens, the model takes at most {}", name, encoding.ids.size(), tokens_max));
+}
+
 // The least of the model's positions and what the folder's files say.
 int32_t tokens_max_of(const ModelSource& source, const ModelConfig& config) {
   int64_t limit = config.context_length;
@@ -58,6 +71,15 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source) {
   return Tokenizer::from_file(*folder.tokenizer_json, folder.tokenizer_config);
 }
 
+Result<std::optional<int32_t>> truncation_length(std::optional<int32_t> truncate_prompt_tokens, int32_t tokens_max) {
+  if (!truncate_prompt_tokens) return std::nullopt;
+  const int32_t tokens = *truncate_prompt_tokens;
+  if (tokens == -1) return tokens_max;
+  if (tokens >= 1 && tokens <= tokens_max) return tokens;
+  return invalid_argument(fmt::format("truncate_prompt_tokens: {} is neither -1 nor from 1 to the model's limit of {}",
+                                      tokens, tokens_max));
+}
+
 std::vector<size_t> ranking(std::span<const float> scores) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -77,7 +99,7 @@ Result<std::unique_ptr<EncoderService>> EncoderService::create(std::unique_ptr<M
   QUERN_ASSIGN(service->device_, make_device(options.device, options.num_threads));
   QUERN_ASSIGN(service->model_, load_encoder(*source, *service->device_, options.precision));
   service->tokens_max_ = tokens_max_of(*source, service->config());
-  service->truncate_ = options.truncate;
+  QUERN_ASSIGN(service->truncation_, truncation_length(options.truncate_prompt_tokens, service->tokens_max_));
   service->source_ = std::move(source);
   return service;
 }
@@ -99,30 +121,46 @@ Result<std::vector<EncoderModel::Output>> EncoderService::forward_encodings(std:
   return forward(inputs);
 }
 
-Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
-  if (config().kind == ModelKind::kClassifier) {
-    return unsupported(fmt::format("{}: a classifier has no embeddings", source_->path.string()));
-  }
-  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
-  std::vector<Encoding> encodings;
-  EncodeOptions encode_options = kTextOptions;
-  if (truncate_) encode_options.max_length = tokens_max_;
-  for (const std::string& text : texts) {
-    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode(text, encode_options));
-    std::ranges::fill(encoding.type_ids, 0);  // one text: no second segment
-    encodings.push_back(std::move(encoding));
-  }
+Result<Encoding> EncoderService::encode_text(const std::string& text, std::string_view name) const {
+  EncodeOptions options = kTextOptions;
+  options.max_length = truncation_;
+  auto encoding = tokenizer_->encode(text, options);
+  if (!encoding) return std::unexpected(under_name(std::move(encoding).error(), name));
+  QUERN_TRY(check_length(*encoding, name, tokens_max_));
+  std::ranges::fill(encoding->type_ids, 0);  // one text: no second segment
+  return encoding;
+}
+
+Result<Embeddings> EncoderService::embed_encodings(std::span<const Encoding> encodings) {
   QUERN_ASSIGN(auto outputs, forward_encodings(encodings));
   Embeddings result{.prompt_tokens = tokens_of(encodings)};
   for (EncoderModel::Output& output : outputs) result.vectors.push_back(std::move(output.embedding));
   return result;
 }
 
+Result<Embeddings> EncoderService::embed(std::span<const std::string> texts) {
+  if (config().kind == ModelKind::kClassifier) {
+    return unsupported(fmt::format("{}: a classifier has no embeddings", source_->path.string()));
+  }
+  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
+  std::vector<Encoding> encodings;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    QUERN_ASSIGN(Encoding encoding, encode_text(texts[i], fmt::format("text {}", i)));
+    encodings.push_back(std::move(encoding));
+  }
+  return embed_encodings(encodings);
+}
+
 Result<RelevanceScores> EncoderService::rerank(const std::string& query, std::span<const std::string> documents) {
+  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
   if (config().kind == ModelKind::kClassifier) return classify_pairs(query, documents);
-  std::vector<std::string> texts = {query};
-  texts.insert(texts.end(), documents.begin(), documents.end());
-  QUERN_ASSIGN(const Embeddings embeddings, embed(texts));
+  std::vector<Encoding> encodings;
+  for (size_t i = 0; i <= documents.size(); ++i) {
+    QUERN_ASSIGN(Encoding encoding, i == 0 ? encode_text(query, "query")
+                                           : encode_text(documents[i - 1], fmt::format("document {}", i - 1)));
+    encodings.push_back(std::move(encoding));
+  }
+  QUERN_ASSIGN(const Embeddings embeddings, embed_encodings(encodings));
   RelevanceScores result{.prompt_tokens = embeddings.prompt_tokens};
   for (size_t i = 1; i < embeddings.vectors.size(); ++i) {
     result.scores.push_back(static_cast<float>(cosine_similarity(embeddings.vectors[0], embeddings.vectors[i])));
@@ -132,12 +170,13 @@ Result<RelevanceScores> EncoderService::rerank(const std::string& query, std::sp
 
 Result<RelevanceScores> EncoderService::classify_pairs(const std::string& query,
                                                        std::span<const std::string> documents) {
-  if (!tokenizer_) return not_found(fmt::format("{}: there is no tokenizer", source_->path.string()));
   std::vector<Encoding> encodings;
-  for (const std::string& document : documents) {
-    QUERN_ASSIGN(Encoding encoding, tokenizer_->encode_pair(query, document, kTextOptions,
-                                                            truncate_ ? std::optional(tokens_max_) : std::nullopt));
-    encodings.push_back(std::move(encoding));
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const std::string name = fmt::format("document {}", i);
+    auto encoding = tokenizer_->encode_pair(query, documents[i], kTextOptions, truncation_);
+    if (!encoding) return std::unexpected(under_name(std::move(encoding).error(), name));
+    QUERN_TRY(check_length(*encoding, name + " with the query", tokens_max_));
+    encodings.push_back(std::move(*encoding));
   }
   QUERN_ASSIGN(const auto outputs, forward_encodings(encodings));
   RelevanceScores result{.prompt_tokens = tokens_of(encodings)};

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/runner.h"
@@ -23,7 +25,8 @@ struct EncoderOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
   int32_t num_threads = 0;  // 0: physical cores this process may use
-  bool truncate = true;     // texts are cut to tokens_max(); false: longer ones are refused
+  // Tokens that longer texts are cut to, at most tokens_max(); -1: to that. Absent: longer texts are refused.
+  std::optional<int32_t> truncate_prompt_tokens;
 };
 
 struct Embeddings {
@@ -49,9 +52,10 @@ class EncoderService {
   // or tokenizer files say so.
   int32_t tokens_max() const { return tokens_max_; }
 
-  // Errors: kInvalidArgument naming the text by its index and the limit, kUnsupported for a classifier.
+  // Errors: kInvalidArgument naming the text by its index ("text 0: …") and the limit, kUnsupported for a classifier.
   Result<Embeddings> embed(std::span<const std::string> texts);
-  // A classifier with one label: sigmoid(logit) of the pair. Others: cosine of the two embeddings.
+  // A classifier with one label: sigmoid(logit) of the pair. Others: cosine of the two embeddings. Errors name "query"
+  // or the document by its index ("document 0: …").
   Result<RelevanceScores> rerank(const std::string& query, std::span<const std::string> documents);
   // Several inputs as they are; checked by the model. Used by EncoderQueue.
   Result<std::vector<EncoderModel::Output>> forward(std::span<const EncoderInput> inputs);
@@ -60,6 +64,8 @@ class EncoderService {
 
  private:
   EncoderService() = default;
+  Result<Encoding> encode_text(const std::string& text, std::string_view name) const;
+  Result<Embeddings> embed_encodings(std::span<const Encoding> encodings);
   Result<RelevanceScores> classify_pairs(const std::string& query, std::span<const std::string> documents);
   Result<std::vector<EncoderModel::Output>> forward_encodings(std::span<const Encoding> encodings);
 
@@ -68,7 +74,7 @@ class EncoderService {
   std::unique_ptr<Device> device_;
   std::unique_ptr<EncoderModel> model_;
   int32_t tokens_max_ = 0;
-  bool truncate_ = true;
+  std::optional<int32_t> truncation_;
   std::mutex mutex_;  // guards model_ and device_
 };
 
@@ -88,6 +94,9 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const ModelSource& source);
 // Cosine of two vectors, 0 when one of them is zero; a logit as a probability.
 double cosine_similarity(std::span<const float> a, std::span<const float> b);
 float sigmoid(float logit);
+
+// `truncate_prompt_tokens` as a length. kInvalidArgument under its name when it is neither -1 nor in [1, tokens_max].
+Result<std::optional<int32_t>> truncation_length(std::optional<int32_t> truncate_prompt_tokens, int32_t tokens_max);
 
 // Indices of the scores, best first; equal ones in order.
 std::vector<size_t> ranking(std::span<const float> scores);

@@ -52,6 +52,8 @@ Result<std::unique_ptr<YesNoReranker>> YesNoReranker::create(std::unique_ptr<Mod
                                 .num_threads = options.num_threads,
                                 .max_logits_rows = 1};
   QUERN_ASSIGN(reranker->runner_, Runner::create(std::move(source), runner));
+  const int32_t tokens_max = reranker->runner_->config().context_length;
+  QUERN_ASSIGN(reranker->truncation_, truncation_length(options.truncate_prompt_tokens, tokens_max));
   return reranker;
 }
 
@@ -59,7 +61,14 @@ Result<std::vector<int32_t>> YesNoReranker::prompt(const std::string& query, con
   const std::string request = fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}", kTask, query, document);
   QUERN_ASSIGN(const Encoding encoding, tokenizer_->encode(request, {.add_special = false, .parse_special = false}));
   std::vector<int32_t> ids = before_;
-  ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+  // The frame stays whole, or there would be no question.
+  const size_t frame = before_.size() + after_.size();
+  std::span<const int32_t> words = encoding.ids;
+  if (truncation_) {
+    const size_t room = std::max(static_cast<size_t>(*truncation_), frame) - frame;
+    words = words.first(std::min(room, words.size()));
+  }
+  ids.insert(ids.end(), words.begin(), words.end());
   ids.insert(ids.end(), after_.begin(), after_.end());
   return ids;
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "engine/encoder_service.h"
 
@@ -26,7 +27,8 @@ class YesNoReranker final : public Reranker {
   std::unique_ptr<Runner> runner_;
   std::vector<int32_t> before_, after_;  // tokens around the request
   int32_t yes_ = 0, no_ = 0;
-  std::mutex mutex_;  // guards runner_
+  std::optional<int32_t> truncation_;  // of the whole prompt
+  std::mutex mutex_;                   // guards runner_
 };
 
 }  // namespace quern

@@ -242,15 +242,8 @@ Result<fs::path> in_hf_cache(const ModelName& name) {
   return not_found(fmt::format("{}: not in the Hugging Face cache", name.name));
 }
 
-}  // namespace
-
-Result<StoredModel> pull_model(const std::string& model, const PullProgress& progress) {
-  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
-  if (name.kind == ModelNameKind::kPath) return pull_local(name, progress);
-  QUERN_ASSIGN(const Target target, target_of(name));
-  if (auto stored = read_stored(target.key)) return stored;
-  QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(target.key, say_waiting));
-  if (auto stored = read_stored(target.key)) return stored;  // the one we waited for
+// The caller holds the lock of the target's key.
+Result<StoredModel> pull_target(const ModelName& name, const Target& target, const PullProgress& progress) {
   const fs::path folder = store_folder(target.key);
   QUERN_TRY(make_store_folder(folder));
   if (name.kind == ModelNameKind::kUrl) {
@@ -266,6 +259,20 @@ Result<StoredModel> pull_model(const std::string& model, const PullProgress& pro
     last = path.error();
   }
   return std::unexpected(last);
+}
+
+}  // namespace
+
+Result<StoredModel> pull_model(const std::string& model, const PullProgress& progress) {
+  QUERN_ASSIGN(const ModelName name, parse_model_name(model));
+  if (name.kind == ModelNameKind::kPath) return pull_local(name, progress);
+  QUERN_ASSIGN(const Target target, target_of(name));
+  if (auto stored = read_stored(target.key)) return stored;
+  QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(target.key, say_waiting));
+  if (auto stored = read_stored(target.key)) return stored;  // the one we waited for
+  auto stored = pull_target(name, target, progress);
+  if (!stored) remove_empty_store_folder(target.key);
+  return stored;
 }
 
 Result<StoredModel> find_stored(const std::string& model) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <ranges>
 #include <sstream>
 
 #include "base/json.h"
@@ -121,6 +123,7 @@ Result<StoredModel> finish_stored(const std::string& key, const std::string& nam
 }
 
 Status remove_stored(const std::string& key) {
+  QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, nullptr));
   std::error_code error;
   // The manifest goes first: a removal that is cut short leaves an incomplete model, not a broken one.
   fs::remove(store_folder(key) / kManifest, error);
@@ -129,23 +132,46 @@ Status remove_stored(const std::string& key) {
   return {};
 }
 
+void remove_empty_store_folder(const std::string& key) {
+  std::vector<fs::path> folders = {store_folder(key)};
+  std::error_code ignored;
+  for (auto entry = fs::recursive_directory_iterator(folders.front(), ignored);
+       !ignored && entry != fs::recursive_directory_iterator(); entry.increment(ignored)) {
+    if (entry->is_symlink(ignored)) continue;
+    if (entry->is_directory(ignored)) folders.push_back(entry->path());
+    if (entry->is_regular_file(ignored) && entry->file_size(ignored) == 0) ::unlink(entry->path().c_str());
+  }
+  // The deepest first; one with something in it stays.
+  for (const fs::path& folder : std::views::reverse(folders)) ::rmdir(folder.c_str());
+}
+
 Result<StoreLock> StoreLock::acquire(const std::string& key, void (*waiting)()) {
   std::error_code error;
   fs::create_directories(store_folder(), error);
   if (error) return io_error(fmt::format("{}: {}", store_folder().string(), error.message()));
   const fs::path path = store_folder() / (key + ".lock");
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return io_error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (waiting != nullptr) waiting();
-    while (::flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+  for (bool told = false;;) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) return io_error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (waiting != nullptr && !std::exchange(told, true)) waiting();
+      while (::flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+      }
     }
+    // Whoever held it took the file away: a lock on that one protects nothing, others see a new file.
+    struct stat ours = {}, named = {};
+    if (::fstat(fd, &ours) == 0 && ::lstat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
+        ours.st_dev == named.st_dev) {
+      return StoreLock(path, fd);
+    }
+    ::close(fd);
   }
-  return StoreLock(fd);
 }
 
 StoreLock::~StoreLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  ::unlink(path_.c_str());  // before it is released, or it might be another's
+  ::close(fd_);
 }
 
 }  // namespace quern

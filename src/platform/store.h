@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "quern/status.h"
@@ -30,18 +31,23 @@ std::vector<StoredModel> list_stored();                   // by name; incomplete
 // Marks the model complete: writes the manifest. `path` is relative to the folder, "" for the folder itself.
 Result<StoredModel> finish_stored(const std::string& key, const std::string& name, const std::string& source,
                                   const std::string& path);
+// Waits for a pull of the same model.
 Status remove_stored(const std::string& key);
+// Takes away what a pull that failed before its first byte has made; files that a later pull resumes from stay.
+void remove_empty_store_folder(const std::string& key);
 
-// A lock between processes on one key, held while the object lives. Waits for another holder.
+// A lock between processes on one key, held while the object lives. Waits for another holder. Its file is gone when
+// nobody holds it.
 class StoreLock {
  public:
   static Result<StoreLock> acquire(const std::string& key, void (*waiting)());
-  StoreLock(StoreLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  StoreLock(StoreLock&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   StoreLock& operator=(StoreLock&&) = delete;
   ~StoreLock();
 
  private:
-  explicit StoreLock(int fd) : fd_(fd) {}
+  StoreLock(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {}
+  std::filesystem::path path_;
   int fd_;
 };
 

@@ -112,7 +112,7 @@ class Inspect(unittest.TestCase):
 
     def test_bad_usage_names_the_option_or_the_file(self):
         valid = MALFORMED / "valid.gguf"
-        self.assert_refused(inspect(), "PATH")
+        self.assert_refused(inspect(), "MODEL")
         self.assert_refused(inspect(valid, "--tensor", "output.weight"), "-o")
         self.assert_refused(inspect(valid, "-o", "out.safetensors"), "--tensor")
         self.assert_refused(inspect(valid, "--tensor", "absent", "-o", "out.safetensors"), "absent")

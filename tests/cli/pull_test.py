@@ -181,6 +181,19 @@ class PullTest(HubCase):
         self.assertEqual(subprocess.run([QUERN, "rm", url], env=self.environment(), capture_output=True).returncode, 0)
         self.assertEqual(subprocess.run([QUERN, "rm", url], env=self.environment(), capture_output=True).returncode, 2)
 
+    def test_a_pull_that_fails_leaves_nothing(self):
+        for name in ("hf:org/missing", "hf:org/loop", f"http://127.0.0.1:{self.server.server_port}/x/loop/resolve/model.gguf"):
+            self.assertNotEqual(self.pull(name).returncode, 0)
+            self.assertEqual(list((self.home / "models").iterdir()), [], name)
+
+    def test_lock_files_go_with_their_holders(self):
+        self.test_two_pulls_at_once()
+        models = self.home / "models"
+        self.assertEqual([path.name for path in models.iterdir() if path.name.endswith(".lock")], [])
+        (models / "hf--org--good--main.lock").touch()  # of one that was killed
+        self.assert_good(self.pull("hf:org/good"))
+        self.assertEqual([path.name for path in models.iterdir() if path.name.endswith(".lock")], [])
+
     def test_local(self):
         source = self.home.parent / "mine.gguf"
         source.write_bytes(CONTENT)

@@ -112,7 +112,7 @@ class Text(unittest.TestCase):
     def test_an_unknown_command_is_named(self):
         self.assert_refused(quern("bogus"), "'bogus' is no command")
         self.assert_refused(quern("bogus", "--json"), "'bogus' is no command")
-        self.assert_refused(quern(), "subcommand")
+        self.assert_refused(quern(), "COMMAND")
 
     def test_a_pair_needs_two_texts(self):
         cases = self.write_lines("cases.jsonl", [{"kind": "pair", "text": "a"}])
