@@ -47,7 +47,8 @@ struct EngineOptions {
   int32_t max_num_partial_prefills = 0;        // > 0: prompts that may share a step
   double decode_pace = 2.2;  // a step of running streams takes at most so many times longer for prompts; 0: no limit
   std::string speculative_method = "ngram";  // off | ngram | suffix | draft; a request may choose another
-  int32_t num_speculative_tokens = 7;        // guesses per step and sequence, at most; with the token itself eight, as kernels like it
+  int32_t num_speculative_tokens =
+      7;  // guesses per step and sequence, at most; with the token itself eight, as kernels like it
   std::filesystem::path speculative_model;   // a smaller model of the same vocabulary, for "draft"; empty: none
   int32_t max_waiting = 256;                 // requests beyond max_num_seqs; one more is refused (kResourceExhausted)
   std::filesystem::path kv_disk_path;        // second tier of the KV cache: a file, or a folder for one; empty: none
