@@ -193,11 +193,6 @@ Status check_bounds(const SamplingArgs& args, const SamplingOptions& sampling) {
   if (sampling.top_k < -1) {
     return invalid_argument(fmt::format("top_k: {} is neither -1 or 0 (off) nor positive", sampling.top_k));
   }
-  for (const auto& [id, bias] : sampling.logit_bias) {
-    if (!(bias >= -100 && bias <= 100)) {
-      return invalid_argument(fmt::format("logit_bias: {} of token {} is outside [-100, 100]", bias, id));
-    }
-  }
   return {};
 }
 

@@ -82,7 +82,8 @@ class Names(Case):
     def test_bench(self):
         for option, value in (("--n-prompt", "-1"), ("--n-gen", "-1"), ("--batch", "0"), ("--repetitions", "0"),
                               ("--n-prompt", "9999999")):
-            self.assert_refused(self.quern("bench", LLAMA, f"{option}={value}"), f"{option}: {value}")
+            self.assert_refused(self.quern("bench", LLAMA, *[other for other in ("--n-prompt=8", "--n-gen=8") if not other.startswith(option)],
+                                           f"{option}={value}"), f"{option}: {value}")
 
     def test_template(self):
         messages = self.write("messages.json", json.dumps(USER))
@@ -122,7 +123,6 @@ class Bounds(Case):
                               ("--top-k", "-2"), ("--max-tokens", "-1"), ("--mirostat-tau", "1001")):
             self.assert_refused(self.quern("generate", LLAMA, "--ids", "1", f"{option}={value}"), f"{option}: ")
         self.assert_refused(self.quern("generate", LLAMA, "--ids", "1", "--stop", ""), "--stop: ")
-        self.assert_refused(self.quern("generate", LLAMA, "--ids", "1", "--logit-bias", "1=101"), "--logit-bias: ")
 
     def test_a_seed_is_any_number_of_64_bits(self):
         answer = lambda seed: json.loads(self.output("generate", LLAMA, "--ids", "1,2", "--max-tokens", "8", "--json", f"--seed={seed}"))
@@ -203,11 +203,11 @@ class Models(Case):
         self.assert_refused(self.quern("show", GGUF), str(GGUF), "quern inspect")
         self.assert_refused(self.quern("show", self.folder / "none.gguf"), "none.gguf")
         self.assert_refused(self.quern("inspect", "nosuchmodel"), "nosuchmodel", "quern list")
-        pulled = json.loads(self.output("pull", GGUF, "--json"))
+        pulled = json.loads(self.quern("pull", GGUF, "--json").stdout)
         self.assertEqual(json.loads(self.output("inspect", pulled["path"], "--json"))["container"], "gguf")
 
     def test_rm_answers_in_json_and_removes_all_or_none(self):
-        name = json.loads(self.output("pull", GGUF, "--json"))["name"]
+        name = json.loads(self.quern("pull", GGUF, "--json").stdout)["name"]
         self.assert_refused(self.quern("rm", name, "nosuchmodel"), "nosuchmodel")
         removed = json.loads(self.output("rm", name, name, "--json"))["removed"]
         self.assertEqual([model["name"] for model in removed], [name])

@@ -106,7 +106,7 @@ class Encoders(unittest.TestCase):
         words = "river " * 500
         ids = self.json_of("tokenize", BERT, "--text", words)["ids"]
         cut = ids[:limit - 1] + ids[-1:]
-        got = self.json_of("embed", BERT, "--text", words, "--precision", "exact")["data"][0]
+        got = self.json_of("embed", BERT, "--text", words, "--precision", "exact", "--truncate-prompt-tokens", -1)["data"][0]
         self.assert_close(([48], got["embedding"]), self.logits(BERT, "--ids", ids_text(cut))["embedding"], 1e-6)
         shorter = pathlib.Path(self.folder.name) / "shorter"
         shutil.copytree(BERT, shorter)
@@ -117,7 +117,8 @@ class Encoders(unittest.TestCase):
 
     def test_rerank_orders_by_the_sigmoid_of_the_pair(self):
         documents = ["the mill", "the tide and the sea", "grain " * 300]
-        results = self.json_of("rerank", RERANKER, "--query", "water", *(part for d in documents for part in ("--document", d)), "--precision", "exact")["results"]
+        results = self.json_of("rerank", RERANKER, "--query", "water", *(part for d in documents for part in ("--document", d)), "--precision", "exact",
+                               "--truncate-prompt-tokens", -1)["results"]
         scores = [r["relevance_score"] for r in results]
         self.assertEqual(scores, sorted(scores, reverse=True))
         self.assertEqual(sorted(r["index"] for r in results), [0, 1, 2])
