@@ -199,7 +199,7 @@ TEST(AdapterTest, WhatDoesNotFitIsRefusedByName) {
   const auto folder = scratch("peft");
   EXPECT_EQ(error_of(folder, base), "no such file or folder");
   std::filesystem::create_directories(folder);
-  EXPECT_EQ(error_of(folder, base), "no such file");
+  EXPECT_EQ(error_of(folder, base), "No such file or directory");
   write_config(folder);
   const std::string stem = "base_model.model.model.layers.1.self_attn.q_proj";
   const int64_t rows = int64_t{config.attention.num_heads} * config.attention.head_dim;
