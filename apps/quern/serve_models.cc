@@ -28,7 +28,8 @@ std::string served_id(const ServeModelsOptions& options, const std::string& mode
   const fs::path path = fs::path(model).lexically_normal();
   const fs::path last = path.has_filename() ? path : path.parent_path();
   const fs::path named = last.filename() == "." || last.filename() == ".." ? fs::weakly_canonical(last, error) : last;
-  return named.extension() == ".gguf" ? gguf_model_name(named) : named.filename().string();
+  const auto gguf = gguf_in_folder(named);
+  return gguf && gguf->extension() == ".gguf" ? gguf_model_name(*gguf) : named.filename().string();
 }
 
 int64_t bytes_of(const fs::path& path, const ModelSource& source) {
