@@ -2,22 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include "kv/kv_testing.h"
 
 namespace quern {
 namespace {
 
+using kv_testing::make_pool;
+using kv_testing::tokens_from;
+
 constexpr int32_t kSize = 4;
-
-std::unique_ptr<BlockPool> make_pool(int32_t num_blocks) {
-  return std::move(BlockPool::create(num_blocks)).value();
-}
-
-std::vector<int32_t> tokens_from(int32_t first, size_t count) {
-  std::vector<int32_t> tokens(count);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
 
 SequenceBlocks computed_sequence(BlockPool& pool, std::span<const int32_t> tokens, uint64_t salt = 0) {
   SequenceBlocks table(pool, salt, kSize);

@@ -70,20 +70,24 @@ awaitable<ApiResult<PairScores>> score_by_yes_no(const ServedModel& model, std::
   co_return result;
 }
 
+// As much of a text as is encoded: its beginning where it is truncated, all of it where it may fit.
+ApiResult<std::string_view> looked_at(const ServedModel& model, std::string_view text,
+                                      std::optional<int32_t> truncation) {
+  if (truncation) return text_beginning(text, *truncation);
+  const Status fits = check_text_length(model.text->tokenizer(), text, model.max_model_len(), "input");
+  if (!fits) return std::unexpected(encoder_error(fits.error()));
+  return text;
+}
+
 ApiResult<std::vector<Encoding>> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
                                               std::optional<int32_t> truncation) {
   std::vector<Encoding> inputs;
   const EncodeOptions options{.add_special = true, .parse_special = false};
   for (const auto& [query, document] : pairs) {
-    if (!truncation) {
-      for (const std::string& text : {std::cref(query), std::cref(document)}) {
-        const Status fits = check_text_length(model.text->tokenizer(), text, model.max_model_len(), "input");
-        if (!fits) return std::unexpected(encoder_error(fits.error()));
-      }
-    }
-    const int32_t looked_at = truncation.value_or(model.max_model_len());
-    auto encoding = model.text->tokenizer().encode_pair(text_beginning(query, looked_at),
-                                                        text_beginning(document, looked_at), options, truncation);
+    const auto first = looked_at(model, query, truncation), second = looked_at(model, document, truncation);
+    if (!first) return std::unexpected(first.error());
+    if (!second) return std::unexpected(second.error());
+    auto encoding = model.text->tokenizer().encode_pair(*first, *second, options, truncation);
     if (!encoding) return std::unexpected(to_api_error(encoding.error()));
     inputs.push_back(std::move(*encoding));
   }
@@ -154,13 +158,10 @@ std::optional<int32_t> read_truncation(Fields& fields, int32_t tokens_max) {
 
 ApiResult<Encoding> encode_text(const ServedModel& model, const std::string& text, bool add_special,
                                 std::optional<int32_t> truncation) {
-  if (!truncation) {
-    const Status fits = check_text_length(model.text->tokenizer(), text, model.max_model_len(), "input");
-    if (!fits) return std::unexpected(encoder_error(fits.error()));
-  }
-  auto encoding =
-      model.text->tokenizer().encode(text_beginning(text, truncation.value_or(model.max_model_len())),
-                                     {.add_special = add_special, .parse_special = false, .max_length = truncation});
+  const auto part = looked_at(model, text, truncation);
+  if (!part) return std::unexpected(part.error());
+  auto encoding = model.text->tokenizer().encode(
+      *part, {.add_special = add_special, .parse_special = false, .max_length = truncation});
   if (!encoding) return std::unexpected(to_api_error(encoding.error()));
   std::ranges::fill(encoding->type_ids, 0);  // one text: no second segment
   return std::move(*encoding);

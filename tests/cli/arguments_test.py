@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+from refusal import assert_refused
+
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 LLAMA = GOLDEN / "models" / "llama"
 BERT = GOLDEN / "models" / "bert"
@@ -36,12 +38,7 @@ class Case(unittest.TestCase):
         path.write_text(text, encoding="utf-8")
         return path
 
-    def assert_refused(self, result, *fragments):
-        error = result.stderr.decode()
-        self.assertEqual((result.returncode, result.stdout), (2, b""), error)
-        self.assertEqual(error.count("\n"), 1, error)
-        for fragment in fragments:
-            self.assertIn(fragment, error)
+    assert_refused = assert_refused
 
     def output(self, *arguments, **options):
         result = self.quern(*arguments, **options)

@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 
+from refusal import assert_refused
+
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 TOKENIZERS = GOLDEN / "tokenizers"
 TEMPLATES = GOLDEN / "templates"
@@ -40,12 +42,7 @@ class Text(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, b""))
         return [json.loads(line) for line in result.stdout.decode().splitlines()]
 
-    def assert_refused(self, result, *fragments):
-        error = result.stderr.decode()
-        self.assertEqual((result.returncode, result.stdout), (2, b""), error)
-        self.assertEqual(error.count("\n"), 1, error)
-        for fragment in fragments:
-            self.assertIn(fragment, error)
+    assert_refused = assert_refused
 
     def test_golden_cases_of_stored_tokenizers(self):
         cases = read_lines(TOKENIZERS / "cases.jsonl")
