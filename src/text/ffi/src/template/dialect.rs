@@ -1,11 +1,13 @@
 //! Differences between Jinja2's statements and minijinja's that can be bridged by rewriting the statement: the generation
-//! tag, and `with a = 1, b = a`, whose right sides all see the outer scope.
+//! tag, `with a = 1, b = a`, whose right sides all see the outer scope, and macros that take more than they declare.
 
 use super::generation;
+use super::macros::OpenMacros;
 
 /// The template in minijinja's dialect; comments, raw blocks and strings stay as they are.
 pub fn rewrite(text: &str) -> String {
     let mut result = String::with_capacity(text.len() + 64);
+    let mut macros = OpenMacros::default();
     let mut rest = text;
     while let Some(at) = rest.find('{') {
         let (plain, tag) = rest.split_at(at);
@@ -16,6 +18,9 @@ pub fn rewrite(text: &str) -> String {
             None => result.push_str(&tag[..size]),
         }
         rest = &tag[size..];
+        if let Some(statement) = statement(&tag[..size]) {
+            macros.follow(statement, rest, &mut result);
+        }
     }
     result.push_str(rest);
     result

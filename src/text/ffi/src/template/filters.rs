@@ -1,7 +1,7 @@
 //! Filters of Jinja2 that minijinja lacks or writes differently.
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use super::methods::padded;
 use super::widths;
@@ -12,11 +12,28 @@ pub fn add_to(environment: &mut Environment<'static>) {
     environment.add_filter("int", int);
     environment.add_filter("float", float);
     environment.add_filter("wordcount", |text: &str| words(text));
+    environment.add_filter("truncate", truncate);
     environment.add_filter("urlencode", urlencode);
     environment.add_filter("format", format_printf);
     environment.add_filter("xmlattr", xmlattr);
     environment
         .add_filter("center", |text: &str, width: Option<usize>| padded(text, "center", width.unwrap_or(80), ' '));
+}
+
+/// Jinja2 takes by position what minijinja-contrib takes by name alone.
+fn truncate(state: &mut State, value: &Value, args: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    const NAMES: [&str; 4] = ["length", "killwords", "end", "leeway"];
+    if args.len() > NAMES.len() {
+        return Err(Error::from(ErrorKind::TooManyArguments));
+    }
+    let mut passed: Vec<(&str, Value)> = NAMES.into_iter().zip(args.iter().cloned()).collect();
+    for name in named.args() {
+        if passed.iter().any(|(taken, _)| *taken == name) {
+            return Err(Error::new(ErrorKind::TooManyArguments, format!("duplicate argument `{name}`")));
+        }
+        passed.push((name, named.get(name)?));
+    }
+    minijinja_contrib::filters::truncate(state, value, passed.into_iter().collect())
 }
 
 fn format_printf(state: &mut State, format: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {

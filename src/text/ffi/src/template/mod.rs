@@ -6,6 +6,7 @@ mod dialect;
 mod filters;
 mod generation;
 mod json;
+mod macros;
 mod methods;
 mod output;
 mod python;
@@ -70,6 +71,7 @@ impl Template {
         minijinja_contrib::add_to_environment(&mut environment);
         python::add_to(&mut environment);
         filters::add_to(&mut environment);
+        macros::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
         marks.add_to(&mut environment);
         environment
