@@ -110,6 +110,7 @@ struct Request {
   bool background = false;   // nobody waits: behind all whose priority is not given; fcfs: by arrival like others
   uint64_t tenant = 0;       // tenants of one priority take turns in the queue
   std::string cache_salt;    // only requests with the same salt share prefix blocks; empty: the common ones
+  bool logprobs = false;     // report how likely each token was, which takes a pass over the vocabulary
   int32_t top_logprobs = 0;  // most likely tokens to report with each token
   // Report how likely each token of the prompt was, and this many more likely ones: PromptEvents before the first token
   // of index 0. Nothing of such a prompt is taken from the prefix cache.
@@ -131,7 +132,7 @@ const char* finish_reason_name(FinishReason reason);  // "stop", "length", …
 struct TokenEvent {   // one per generated token
   int32_t index = 0;  // which of n
   int32_t id = 0;
-  float logprob = 0;
+  float logprob = 0;                                    // 0 without Request::logprobs and top_logprobs
   std::vector<std::pair<int32_t, float>> top_logprobs;  // Request::top_logprobs of them, best first
   bool ends = false;                                    // an end token: it ends the answer and is no part of its text
   std::string text;  // text that became final with this token; may be empty (half a character, a possible stop)

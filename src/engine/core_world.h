@@ -82,6 +82,7 @@ class World {
   }
 
   int64_t submit(Request request) {
+    request.logprobs = true;
     auto valid = validate_request(std::move(request), limits_, {2});
     EXPECT_TRUE(valid) << valid.error().message;
     requests_.push_back(*valid);

@@ -29,9 +29,11 @@ void DraftModel::forget(int64_t sequence) {
 DraftModel::State& DraftModel::state_of(const Ask& ask) {
   auto place = states_.find(ask.sequence);
   if (place == states_.end()) {
+    SamplingParams sampling = *ask.sampling;
+    sampling.logprob = false;
     State fresh{.blocks = SequenceBlocks(*pool_, 0),
                 .stored = {},
-                .sampler = make_sampler(*ask.sampling, runner_->config().vocab_size)};
+                .sampler = make_sampler(sampling, runner_->config().vocab_size)};
     place = states_.emplace(ask.sequence, std::move(fresh)).first;
   }
   place->second.last_use = ++uses_;

@@ -125,7 +125,7 @@ class Measurement {
     const double kl = divergence(reference, model_.row);
     divergence_ += kl;
     divergence_max_ = std::max(divergence_max_, kl);
-    agreements_ += first_index_of(reference.logits, reference.max) == first_index_of(model_.row.logits, model_.row.max);
+    agreements_ += peak_of(reference.logits).index == peak_of(model_.row.logits).index;
     return {};
   }
 

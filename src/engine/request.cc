@@ -163,6 +163,7 @@ Result<std::shared_ptr<const ValidRequest>> validate_request(Request request, co
   QUERN_TRY(check_prompt(request, limits));
   QUERN_TRY(check_ends(request, limits));
   QUERN_ASSIGN(SamplingParams sampling, sampling_params(request.sampling, names.words));
+  sampling.logprob = request.logprobs || request.top_logprobs > 0;
   QUERN_TRY(validate(sampling, limits.vocab_size));
 
   if (request.background && request.priority == 0 && limits.priorities) request.priority = kBackgroundPriority;

@@ -13,6 +13,7 @@
 
 #include "kernels/device.h"
 #include "kernels/kv_block_access.h"
+#include "kernels/op_profile.h"
 #include "models/loader.h"
 #include "models/model.h"
 #include "quern/engine.h"
@@ -28,6 +29,7 @@ struct RunnerOptions {
   int32_t num_threads = 0;                // 0: physical cores this process may use
   int32_t max_num_batched_tokens = 512;   // rows of the largest batch
   int32_t max_logits_rows = 16;           // rows of a batch that may want logits
+  OpProfile* profile = nullptr;           // measures every operation; outlives the runner
 };
 
 // "fast" | "exact"; "auto" | "f32" | "f16" | "bf16" | "q8_0" | "q4_0" (auto: nullopt). kInvalidArgument names the

@@ -1,11 +1,13 @@
 #include "base/status.h"
 #include "engine/device_choice.h"
 #include "engine/runner.h"
+#include "kernels/profiled_device.h"
 
 namespace quern {
 
 Result<std::unique_ptr<Runner>> Runner::create(std::unique_ptr<ModelSource> source, const RunnerOptions& options) {
   QUERN_ASSIGN(auto device, make_device(options.device, options.num_threads));
+  if (options.profile != nullptr) device = make_profiled_device(std::move(device), *options.profile);
   QUERN_ASSIGN(auto model, load_decoder(*source, *device, options.precision));
   std::unique_ptr<Runner> runner(new Runner(std::move(source), std::move(device), std::move(model), options));
   QUERN_TRY(runner->prepare());

@@ -117,9 +117,12 @@ Result<ThroughputSample> ThroughputMeter::run(const ThroughputCase& of) {
   }
   const int64_t generated_at_start = generated();
   ThroughputSample sample;
+  OpProfile* const profile = runner_->options().profile;
+  if (profile != nullptr) profile->set_enabled(true);
   const auto start = EngineClock::now();
   for (; !core_->idle(); ++sample.steps) core_->step();
   sample.seconds = std::chrono::duration<double>(EngineClock::now() - start).count();
+  if (profile != nullptr) profile->set_enabled(false);
   QUERN_TRY(check_answers(requests));
   sample.tokens = of.n_gen > 0 ? generated() - generated_at_start : int64_t{of.n_prompt} * of.batch;
   return sample;

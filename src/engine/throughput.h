@@ -43,6 +43,7 @@ class ThroughputMeter {
   static Result<ThroughputMeter> create(Runner& runner, std::vector<ThroughputCase> cases);
 
   const std::vector<ThroughputCase>& cases() const { return cases_; }
+  // The runner's profile, if it has one, is on while the time counts.
   Result<ThroughputSample> run(const ThroughputCase& of);
 
  private:

@@ -155,6 +155,8 @@ class Device {
   // Memory. Errors: kResourceExhausted.
   virtual Result<std::unique_ptr<Buffer>> allocate(int64_t elements) = 0;
   virtual Result<std::unique_ptr<KvStorage>> allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) = 0;
+  // Whether device addresses are host addresses: then operations may also write to memory of the host.
+  virtual bool works_in_host_memory() const { return false; }
   virtual void upload(std::span<const float> host, float* device) = 0;
   virtual void download(const float* device, std::span<float> host) = 0;
 

@@ -241,12 +241,14 @@ void Decoder::compute_logits(const Step& step, std::span<float> logits) {
   const Mat wanted = rows(logits_in_, count, config_.hidden_size);
   device_.gather_rows(x, step.batch.logits_rows, wanted);
   norm(wanted, config_.norm, weights_.final_norm, wanted);
-  const Mat out = rows(logits_, count, config_.vocab_size);
+  const bool in_place = device_.works_in_host_memory();
+  const Mat out = in_place ? Mat{logits.data(), count, config_.vocab_size, config_.vocab_size}
+                           : rows(logits_, count, config_.vocab_size);
   const Device::MatmulTarget target{weights_.output.weight, weights_.output.bias, out};
   device_.matmul(wanted, {&target, 1});
   if (config_.logits_scale != 1.0f) device_.scale(out, config_.logits_scale, out);
   if (config_.logits_softcap > 0.0f) device_.softcap(out, config_.logits_softcap, out);
-  device_.download(out.data, logits.first(static_cast<size_t>(count * config_.vocab_size)));
+  if (!in_place) device_.download(out.data, logits.first(static_cast<size_t>(count * config_.vocab_size)));
 }
 
 void Decoder::norm(Mat x, const NormConfig& config, const NormWeights& weights, Mat out, int64_t width,
@@ -267,7 +269,7 @@ void Decoder::norm(Mat x, const NormConfig& config, const NormWeights& weights, 
 Status Decoder::reserve(int32_t tokens_max, int32_t logits_rows_max) {
   if (logits_rows_max > logits_rows_max_) {
     QUERN_TRY(grow(logits_in_, int64_t{logits_rows_max} * config_.hidden_size));
-    QUERN_TRY(grow(logits_, int64_t{logits_rows_max} * config_.vocab_size));
+    if (!device_.works_in_host_memory()) QUERN_TRY(grow(logits_, int64_t{logits_rows_max} * config_.vocab_size));
     logits_rows_max_ = logits_rows_max;
   }
   if (tokens_max <= tokens_max_) return {};

@@ -30,16 +30,20 @@ class SamplerImpl final : public Sampler {
   Result<SampledToken> sample(std::span<float> logits, std::span<const int32_t> prompt, std::span<const int32_t> output,
                               int64_t position, const LogitsMask& outer_mask) override {
     QUERN_CHECK(logits.size() == vocab_size_ && position >= 0);
-    float max = max_logit(logits);
-    if (max == kMasked) {
+    Peak peak = peak_of(logits);
+    if (peak.value == kMasked) {
       return make_error(ErrorCode::kInternal, fmt::format("no finite logit at position {}", position));
     }
-    if (max > kLargest) {
+    if (peak.value > kLargest) {
       for (float& logit : logits) logit = logit > kLargest ? kLargest : logit;
-      max = kLargest;
+      peak = peak_of(logits);
     }
-    weights_.compute(logits, max, 1.0f);
-    const double log_normalizer = static_cast<double>(max) + std::log(weights_.total());
+    float max = peak.value;
+    double log_normalizer = 0;
+    if (params_.logprob) {
+      weights_.compute(logits, max, 1.0f);
+      log_normalizer = static_cast<double>(max) + std::log(weights_.total());
+    }
 
     edits_.clear();
     const History history{prompt, output};
@@ -53,10 +57,11 @@ class SamplerImpl final : public Sampler {
           "no token is allowed at position {}: grammar, allowed_token_ids, bad_words and min_tokens leave none",
           position));
     }
-    chain_.begin(logits, max, weights_, !edited);
+    if (is_plain_greedy() && !edited) return token(logits, peak.index, log_normalizer);
+    chain_.begin(logits, max, weights_, params_.logprob && !edited);
     const int32_t id = params_.temperature < kTemperatureMin ? most_likely(logits, history)
                                                              : draw(logits, history, static_cast<uint64_t>(position));
-    return SampledToken{.id = id, .logprob = static_cast<float>(static_cast<double>(raw(logits, id)) - log_normalizer)};
+    return token(logits, id, log_normalizer);
   }
 
  private:
@@ -68,6 +73,16 @@ class SamplerImpl final : public Sampler {
   struct History {
     std::span<const int32_t> prompt, output;
   };
+
+  bool is_plain_greedy() const {
+    return params_.temperature < kTemperatureMin && !has_penalties() && !params_.dry.enabled();
+  }
+
+  SampledToken token(std::span<const float> logits, int32_t id, double log_normalizer) const {
+    SampledToken token{.id = id};
+    if (params_.logprob) token.logprob = static_cast<float>(static_cast<double>(raw(logits, id)) - log_normalizer);
+    return token;
+  }
 
   bool has_penalties() const {
     return params_.repetition_penalty != 1.0f || params_.presence_penalty != 0.0f || params_.frequency_penalty != 0.0f;
@@ -153,7 +168,7 @@ class SamplerImpl final : public Sampler {
       if (step == SamplerStep::kPenalties && has_penalties()) penalize(logits, history);
       if (step == SamplerStep::kDry) discourage_repetition(logits, history);
     }
-    return first_index_of(logits, max_logit(logits));
+    return peak_of(logits).index;
   }
 
   void apply(SamplerStep step, std::span<float> logits, const History& history, uint64_t position) {

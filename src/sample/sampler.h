@@ -60,6 +60,7 @@ struct SamplingParams {
   std::vector<int32_t> end_ids;
   std::vector<SamplerStep> order = default_sampler_order();
   uint64_t seed = 0;
+  bool logprob = true;  // whether SampledToken::logprob is wanted: it costs a pass over the vocabulary
 };
 
 // kInvalidArgument naming the field for a value outside its range (NaN and infinities always are) or an id outside the
@@ -68,7 +69,7 @@ Status validate(const SamplingParams& params, int32_t vocab_size);
 
 struct SampledToken {
   int32_t id = 0;
-  float logprob = 0.0f;  // log-softmax of the raw logits at id
+  float logprob = 0.0f;  // log-softmax of the raw logits at id; 0 where it is not wanted
 };
 
 // Says which tokens may come next: others get the logit -inf. An error ends the draw.

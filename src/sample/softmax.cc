@@ -98,10 +98,21 @@ float max_logit(std::span<const float> logits) {
   return HWY_DYNAMIC_DISPATCH(max_of)(logits.data(), logits.size());
 }
 
-int32_t first_index_of(std::span<const float> logits, float max) {
-  const auto found = std::ranges::find(logits, max);
-  QUERN_CHECK(found != logits.end());
-  return static_cast<int32_t>(found - logits.begin());
+Peak peak_of(std::span<const float> logits) {
+  // The maximum of a piece is vector code; only the piece that has the largest is searched for the index.
+  constexpr size_t kPiece = 4096;
+  Peak peak{-std::numeric_limits<float>::infinity(), 0};
+  size_t best = 0;
+  for (size_t begin = 0; begin < logits.size(); begin += kPiece) {
+    const float max = max_logit(logits.subspan(begin, std::min(kPiece, logits.size() - begin)));
+    if (max > peak.value) {
+      peak.value = max;
+      best = begin;
+    }
+  }
+  const auto found = std::find(logits.begin() + static_cast<ptrdiff_t>(best), logits.end(), peak.value);
+  if (found != logits.end()) peak.index = static_cast<int32_t>(found - logits.begin());
+  return peak;
 }
 
 void SoftmaxWeights::compute(std::span<const float> logits, float max, float scale) {

@@ -11,8 +11,12 @@ namespace quern {
 // NaN is passed over. -inf when nothing else is there.
 float max_logit(std::span<const float> logits);
 
-// Lowest index whose value is `max`, which must be there.
-int32_t first_index_of(std::span<const float> logits, float max);
+// The largest logit and the lowest index that has it. NaN is passed over; {-inf, 0} when nothing else is there.
+struct Peak {
+  float value;
+  int32_t index;
+};
+Peak peak_of(std::span<const float> logits);
 
 // exp((logit - max) * scale), with partial sums so that a draw need not walk the vocabulary.
 class SoftmaxWeights {

@@ -19,7 +19,7 @@ TEST(MaxLogit, AllLengthsAndPlaces) {
       std::vector<float> logits(length, -3.0f);
       logits[place] = -1.0f;
       EXPECT_EQ(max_logit(logits), -1.0f);
-      EXPECT_EQ(first_index_of(logits, -1.0f), static_cast<int32_t>(place));
+      EXPECT_EQ(peak_of(logits).index, static_cast<int32_t>(place));
     }
   }
   EXPECT_EQ(max_logit({}), -kInf);

@@ -92,9 +92,13 @@ void check_cases(const std::string& file) {
   }
 }
 
-TEST(TemplateGoldenSynthetic, Renders) { check_cases("templates/synthetic.jsonl"); }
+TEST(TemplateGoldenSynthetic, Renders) {
+  check_cases("templates/synthetic.jsonl");
+}
 
-TEST(TemplateGoldenJinja, Renders) { check_cases("templates/jinja.jsonl"); }
+TEST(TemplateGoldenJinja, Renders) {
+  check_cases("templates/jinja.jsonl");
+}
 
 }  // namespace
 }  // namespace quern

@@ -9,6 +9,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <cstring>
 
 #include "tensor/dequantize.h"
 
@@ -124,18 +125,22 @@ HWY_INLINE void place(const T* piece, int64_t first, int64_t count, const KvSect
   if (section.transposed) {
     for (int64_t i = 0; i < count; ++i) target[(first + i) * kKvBlockSize + position] = piece[i];
   } else {
-    for (int64_t i = 0; i < count; ++i) target[position * section.stride + first + i] = piece[i];
+    std::memcpy(target + position * section.stride + first, piece, static_cast<size_t>(count) * sizeof(T));
   }
 }
 
 void write_vector(const float* source, const KvSection& section, int64_t position, std::byte* head) {
-  HWY_ALIGN float values[kPiece];
+  HWY_ALIGN float padded[kPiece];
   HWY_ALIGN uint16_t halves[kPiece];
   HWY_ALIGN int8_t bytes[kPiece];
   uint8_t nibbles[kKvGroupNibbleBytes];
   for (int64_t first = 0; first < section.dim; first += kPiece) {
     const int64_t count = HWY_MIN(kPiece, section.dim - first);
-    for (int64_t i = 0; i < kPiece; ++i) values[i] = i < count ? source[first + i] : 0.0f;
+    const float* values = source + first;
+    if (count < kPiece) {
+      for (int64_t i = 0; i < kPiece; ++i) padded[i] = i < count ? values[i] : 0.0f;
+      values = padded;
+    }
     switch (section.dtype) {
       case KvDType::kF32: place(values, first, count, section, position, head); break;
       case KvDType::kF16:

@@ -447,6 +447,14 @@ constexpr BlockOffsets offsets_of(const PackedLayout& layout, int64_t b) {
   return {record, record + layout.header_bytes() + in_record};
 }
 
+// Asks for what a run will read `ahead` bytes behind block b: the memory's prefetcher loses a stream at each page, and
+// two streams of panels that it knows nothing of come short of the memory's speed by half.
+HWY_INLINE void prefetch_block(const PackedLayout& layout, const std::byte* panel, int64_t b, size_t ahead) {
+  const auto [record, block] = offsets_of(layout, b);
+  const size_t first = b % layout.record_blocks == 0 ? record : block;
+  for (size_t at = first; at < block + layout.block_bytes(); at += 64) __builtin_prefetch(panel + at + ahead, 0, 2);
+}
+
 // kPanels panels with the tokens of run's first tile.
 template <class K, int kPanels>
 HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
@@ -461,6 +469,7 @@ HWY_NOINLINE void run_group(const PanelRun& run, int64_t first_panel) {
     const auto [record_offset, block_offset] = offsets_of(kLayout, b);
     for (int i = 0; i < kPanels; ++i) {
       const std::byte* base = panel + static_cast<size_t>(i) * run.panel_bytes;
+      prefetch_block(kLayout, base, b, kPanels * run.panel_bytes);
       unpack_scales<K>(base + record_offset, base + block_offset, blocks[i].scale[0], blocks[i].min[0]);
       unpack_codes<K>(reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset()), blocks[i].codes);
     }
@@ -487,6 +496,7 @@ HWY_NOINLINE void run_few(const PanelRun& run, int64_t first_panel) {
     const uint8_t* codes[kPanels];
     for (int i = 0; i < kPanels; ++i) {
       const std::byte* base = panel + static_cast<size_t>(i) * run.panel_bytes;
+      if constexpr (kPanels > 1) prefetch_block(kLayout, base, b, kPanels * run.panel_bytes);
       unpack_scales<K>(base + record_offset, base + block_offset, blocks[i].scale[0], blocks[i].min[0]);
       codes[i] = reinterpret_cast<const uint8_t*>(base + block_offset + kLayout.codes_offset());
     }

@@ -118,6 +118,7 @@ void read_best_of(Fields& fields, GenerationFields& generation) {
   if (*best_of > generation.request.n && generation.stream) {
     return fields.fault("best_of", "best_of: the best answers are known at the end only, so not with stream");
   }
+  generation.request.logprobs = *best_of > generation.request.n;
   generation.choices = generation.request.n;
   generation.request.n = static_cast<int32_t>(*best_of);
 }
@@ -195,6 +196,7 @@ void read_speculation(Fields& fields, GenerationFields& generation) {
 
 void read_chat_logprobs(Fields& fields, GenerationFields& generation) {
   generation.logprobs = fields.boolean("logprobs").value_or(false);
+  generation.request.logprobs |= generation.logprobs;
   const auto top = fields.integer("top_logprobs", 0, kLogprobsMax);
   if (!top) return;
   if (*top > 0 && !generation.logprobs) {
@@ -208,6 +210,7 @@ void read_completion_logprobs(Fields& fields, CompletionRequest& completion) {
   if (const Json* flag = fields.any("logprobs"); flag != nullptr && *flag == false) return;
   if (const auto top = fields.integer("logprobs", 0, kLogprobsMax)) {
     generation.logprobs = true;
+    generation.request.logprobs = true;
     generation.request.top_logprobs = static_cast<int32_t>(*top);
     if (completion.echo && !generation.request.prompt_logprobs) {
       generation.request.prompt_logprobs = generation.request.top_logprobs;
