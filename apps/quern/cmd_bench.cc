@@ -70,6 +70,7 @@ Status warm_up(ThroughputMeter& meter) {
 Result<std::vector<Measured>> measure(ThroughputMeter& meter, const DecodeCost& cost, int32_t repetitions,
                                       OpProfile* profile) {
   QUERN_TRY(warm_up(meter));
+  if (profile != nullptr) profile->clear();
   std::vector<Measured> results;
   for (const ThroughputCase& of : meter.cases()) {
     std::vector<ThroughputSample> samples;
@@ -94,6 +95,7 @@ Result<std::vector<Measured>> measure(ThroughputMeter& meter, const DecodeCost& 
 struct Report {
   std::string model, device, precision;
   int32_t threads = 0;
+  bool with_profile = false;
   DecodeCost cost;
   std::vector<Measured> results;
   std::optional<CpuPeaks> peaks;
@@ -130,7 +132,7 @@ Json to_json(const Report& report) {
                        {"stddev_ts", rounded(result.stddev_tokens_per_second)},
                        {"gbps", rounded(result.gbytes_per_second)},
                        {"gmacs", rounded(result.gmacs_per_second)}});
-    if (!measured.ops.empty()) {
+    if (report.with_profile) {
       results.back()["ms"] = rounded(1000 * measured.seconds);
       results.back()["profile"] = to_json(measured.ops);
     }
@@ -180,7 +182,7 @@ void print_table(const Report& report) {
         fmt::format("{:.2f} ± {:.2f}", result.mean_tokens_per_second, result.stddev_tokens_per_second);
     std::printf("%8d %8d %8d %21s %10.2f %10.2f\n", result.of.n_prompt, result.of.n_gen, result.of.batch, rate.c_str(),
                 result.gbytes_per_second, result.gmacs_per_second);
-    if (!measured.ops.empty()) print_profile(measured);
+    if (report.with_profile) print_profile(measured);
   }
   if (const auto& peaks = report.peaks) {
     std::printf(
@@ -221,8 +223,9 @@ Status bench(BenchArgs args) {
                 .device = std::string(runner->device().name()),
                 .precision = args.engine.precision,
                 .threads = options.num_threads > 0 ? options.num_threads : usable_cores(),
+                .with_profile = args.profile,
                 .cost = runner->model().decode_cost()};
-  QUERN_ASSIGN(report.results, measure(meter, report.cost, args.repetitions, args.profile ? &*profile : nullptr));
+  QUERN_ASSIGN(report.results, measure(meter, report.cost, args.repetitions, options.profile));
   if (!args.trace.empty()) QUERN_TRY(write_trace(*profile, args.trace));
   if (args.roofline) {
     ThreadPool pool(report.threads);

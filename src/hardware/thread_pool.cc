@@ -43,33 +43,49 @@ bool spin_until(auto ready, bool may_spin) {
 
 }  // namespace
 
-// A loop is published as one word: its generation and how many of its tasks are not yet handed out. Whoever takes a
-// task does so by a compare-exchange on that word, so nobody can take a task of a loop he has not seen, and a worker
-// that sleeps or is off the processor holds nobody up: the caller waits only for tasks that were taken.
+// Each thread has a share of the loop, the same part of it every time, and what others have left when it is through
+// with that: data that one loop leaves in a core's cache is used there by the next. Whoever takes a task does so by a
+// compare-exchange on the share's word, so a worker that sleeps or is off the processor holds nobody up: its share is
+// taken by others, and the caller waits only for tasks that were taken.
 struct ThreadPool::Impl {
-  static constexpr uint64_t kTasksMask = 0xffffffffu;
+  // Tasks [begin, end) that nobody has taken yet: begin << 32 | end. The owner takes the first, others the last.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> open{0};
+  };
 
-  alignas(64) std::atomic<uint64_t> open{0};      // generation << 32 | tasks not yet handed out
+  std::vector<Share> shares;
   alignas(64) std::atomic<uint32_t> finished{0};  // tasks of the current loop that are done
-  alignas(64) std::atomic<uint32_t> wakeups{0};   // changes with each loop; what sleeping workers wait on
+  alignas(64) std::atomic<uint32_t> loops{0};     // begun so far: what workers wait for
   std::atomic<bool> stop{false};
 
-  // Written by the caller before a loop is published, read by those who hold a task of it.
+  // Written by the caller before a loop's shares are, read by those who hold a task of it.
   const std::function<void(int64_t, int32_t)>* body = nullptr;
   uint32_t num_tasks = 0;
 
   bool may_spin = true;
   std::vector<std::thread> workers;
 
-  // Takes and runs tasks until none is left to take, then reports how many it did.
-  void work(int32_t thread) {
+  // Runs what is left of a share, and returns how many tasks that were.
+  uint32_t work_on(Share& share, bool is_own, int32_t thread) {
     uint32_t done = 0;
-    uint64_t seen = open.load(std::memory_order_acquire);
-    while ((seen & kTasksMask) != 0) {
-      if (!open.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      (*body)(num_tasks - static_cast<int64_t>(seen & kTasksMask), thread);
+    uint64_t seen = share.open.load(std::memory_order_acquire);
+    for (;;) {
+      const auto begin = static_cast<uint32_t>(seen >> 32), end = static_cast<uint32_t>(seen);
+      if (begin >= end) return done;
+      const uint64_t rest = is_own ? seen + (uint64_t{1} << 32) : seen - 1;
+      if (!share.open.compare_exchange_weak(seen, rest, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      (*body)(is_own ? begin : end - 1, thread);
       ++done;
-      seen = open.load(std::memory_order_acquire);
+      seen = share.open.load(std::memory_order_acquire);
+    }
+  }
+
+  void work(int32_t thread) {
+    const auto count = static_cast<int32_t>(shares.size());
+    uint32_t done = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t owner = (thread + i) % count;
+      done += work_on(shares[static_cast<size_t>(owner)], owner == thread, thread);
     }
     if (done == 0) return;
     // Until these tasks are reported the loop cannot end, so num_tasks is still that of the loop they belong to.
@@ -78,15 +94,16 @@ struct ThreadPool::Impl {
   }
 
   void worker_main(int32_t thread) {
+    uint32_t seen = 0;
     const auto has_work = [&] {
-      return (open.load(std::memory_order_relaxed) & kTasksMask) != 0 || stop.load(std::memory_order_relaxed);
+      return loops.load(std::memory_order_acquire) != seen || stop.load(std::memory_order_relaxed);
     };
     while (!stop.load(std::memory_order_acquire)) {
-      const uint32_t ticket = wakeups.load(std::memory_order_acquire);
       if (spin_until(has_work, may_spin)) {
+        seen = loops.load(std::memory_order_acquire);
         work(thread);
       } else {
-        wakeups.wait(ticket, std::memory_order_acquire);
+        loops.wait(seen, std::memory_order_acquire);
       }
     }
   }
@@ -95,10 +112,13 @@ struct ThreadPool::Impl {
     body = &loop_body;
     num_tasks = static_cast<uint32_t>(tasks);
     finished.store(0, std::memory_order_relaxed);
-    const uint64_t generation = (open.load(std::memory_order_relaxed) >> 32) + 1;
-    open.store(generation << 32 | num_tasks, std::memory_order_release);
-    wakeups.fetch_add(1, std::memory_order_seq_cst);
-    wakeups.notify_all();
+    const auto count = static_cast<int64_t>(shares.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const auto begin = static_cast<uint64_t>(i * tasks / count), end = static_cast<uint64_t>((i + 1) * tasks / count);
+      shares[static_cast<size_t>(i)].open.store(begin << 32 | end, std::memory_order_release);
+    }
+    loops.fetch_add(1, std::memory_order_seq_cst);
+    loops.notify_all();
     work(0);
     const auto all_done = [&] { return finished.load(std::memory_order_acquire) == num_tasks; };
     while (!spin_until(all_done, may_spin)) {
@@ -111,6 +131,7 @@ struct ThreadPool::Impl {
 ThreadPool::ThreadPool(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
   QUERN_CHECK(num_threads >= 1);
   impl_->may_spin = num_threads <= usable_cpus();
+  impl_->shares = std::vector<Impl::Share>(static_cast<size_t>(num_threads));
   for (int32_t thread = 1; thread < num_threads; ++thread) {
     // A limit on threads makes the pool smaller, not unusable.
     try {
@@ -123,8 +144,8 @@ ThreadPool::ThreadPool(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
 
 ThreadPool::~ThreadPool() {
   impl_->stop.store(true, std::memory_order_release);
-  impl_->wakeups.fetch_add(1, std::memory_order_seq_cst);
-  impl_->wakeups.notify_all();
+  impl_->loops.fetch_add(1, std::memory_order_seq_cst);
+  impl_->loops.notify_all();
   for (std::thread& worker : impl_->workers) worker.join();
 }
 

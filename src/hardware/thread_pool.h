@@ -18,9 +18,10 @@ class ThreadPool {
 
   int32_t num_threads() const;
 
-  // Calls body(task, thread) for every task in [0, num_tasks), each exactly once, and returns when all are done. Tasks
-  // are handed out dynamically, so a slow thread takes fewer. thread < num_threads identifies scratch. Not reentrant;
-  // one caller.
+  // Calls body(task, thread) for every task in [0, num_tasks), each exactly once, and returns when all are done. Thread
+  // t of T begins at task t * num_tasks / T: loops over the same things find them in the cache of the core that had
+  // them last. A thread that is through takes what a slower one has left. thread < num_threads identifies scratch. Not
+  // reentrant; one caller.
   void run(int64_t num_tasks, const std::function<void(int64_t task, int32_t thread)>& body);
 
  private:

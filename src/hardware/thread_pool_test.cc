@@ -74,6 +74,22 @@ TEST(ThreadPool, SlowTaskDoesNotHoldOthersBack) {
   EXPECT_EQ(seen_by_slow, 19);
 }
 
+TEST(ThreadPool, ThreadsBeginWithTheirOwnShare) {
+  constexpr int32_t kThreads = 3;
+  ThreadPool pool(kThreads);
+  for (int loop = 0; loop < 50; ++loop) {
+    std::atomic<int> begun = 0;
+    std::vector<int32_t> thread_of(kThreads, -1);
+    // No task ends before all have begun, so no thread can take a second one.
+    pool.run(kThreads, [&](int64_t task, int32_t thread) {
+      thread_of[static_cast<size_t>(task)] = thread;
+      ++begun;
+      while (begun < kThreads) std::this_thread::yield();
+    });
+    EXPECT_EQ(thread_of, (std::vector<int32_t>{0, 1, 2}));
+  }
+}
+
 TEST(CpuTopology, CountsAreSane) {
   EXPECT_GE(usable_cpus(), 1);
   EXPECT_GE(usable_cores(), 1);

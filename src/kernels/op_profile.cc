@@ -37,6 +37,12 @@ void OpProfile::clear_sums() {
   for (Sum& sum : entries_) sum = {.key = sum.key};
 }
 
+void OpProfile::clear() {
+  clear_sums();
+  spans_.clear();
+  spans_left_out_ = 0;
+}
+
 std::vector<OpProfile::Sum> OpProfile::sums() const {
   std::vector<Sum> sums;
   std::ranges::copy_if(entries_, std::back_inserter(sums), [](const Sum& sum) { return sum.calls > 0; });

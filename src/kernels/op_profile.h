@@ -32,6 +32,7 @@ class OpProfile {
   // macs: multiply-adds. bytes: of weights or of the KV cache that were read.
   void add(const OpKey& key, Clock::time_point begin, Clock::time_point end, double macs, double bytes);
   void clear_sums();
+  void clear();  // spans as well
 
   struct Sum {
     OpKey key;
@@ -44,7 +45,7 @@ class OpProfile {
   std::vector<Sum> sums() const;  // the most expensive first
 
   int64_t spans_left_out() const { return spans_left_out_; }
-  // All spans since creation as complete events of the trace event format, which Perfetto and chrome://tracing open
+  // All spans since clear() as complete events of the trace event format, which Perfetto and chrome://tracing open
   // (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
   std::string trace_json() const;
 
@@ -58,7 +59,7 @@ class OpProfile {
 
   size_t spans_max_;
   bool enabled_ = false;
-  std::vector<Sum> entries_;  // a few dozen; sums since clear_sums()
+  std::vector<Sum> entries_;  // a few dozen; sums since the last clear
   std::vector<Span> spans_;
   int64_t spans_left_out_ = 0;
 };

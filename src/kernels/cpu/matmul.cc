@@ -162,16 +162,22 @@ void CpuMatmul::Impl::quantize_tiles(ThreadPool& pool, int64_t cols) {
     tile = ActTile(reinterpret_cast<std::byte*>(at), tile.num_tokens, tile.num_blocks);
     at += ActTile::bytes(tile.num_tokens, tile.num_blocks);
   }
-  const auto quantize = [this](int64_t i, int32_t /*thread*/) {
-    quantize_rows(tile_rows[static_cast<size_t>(i)], tiles[static_cast<size_t>(i)]);
+  // A task's tokens have whole cache lines of the tile to themselves, as long as tiles are full.
+  constexpr int64_t kTokensPerTask = 16;
+  constexpr int64_t kTasksPerTile = kTileTokens / kTokensPerTask;
+  const auto quantize = [this](int64_t task, int32_t /*thread*/) {
+    const auto i = static_cast<size_t>(task / kTasksPerTile);
+    const int64_t begin = task % kTasksPerTile * kTokensPerTask;
+    const int64_t end = std::min(begin + kTokensPerTask, tiles[i].num_tokens);
+    if (begin < end) quantize_rows(tile_rows[i], tiles[i], begin, end);
   };
-  const auto num_tiles = static_cast<int64_t>(tiles.size());
-  // About a nanosecond per element pair: below this the hand-over costs more than it saves.
-  constexpr int64_t kElementsParallel = 32768;
+  const auto num_tasks = static_cast<int64_t>(tiles.size()) * kTasksPerTile;
+  // A nanosecond for two elements: below this the hand-over costs more than it saves.
+  constexpr int64_t kElementsParallel = 12288;
   if (num_tokens * cols >= kElementsParallel) {
-    pool.run(num_tiles, quantize);
+    pool.run(num_tasks, quantize);
   } else {
-    for (int64_t i = 0; i < num_tiles; ++i) quantize(i, 0);
+    for (int64_t task = 0; task < num_tasks; ++task) quantize(task, 0);
   }
 }
 

@@ -32,8 +32,14 @@ int64_t units_per_task(int64_t units, double unit_us, int32_t num_threads) {
   const double total_us = unit_us * static_cast<double>(units);
   const double task_us =
       std::clamp(total_us / static_cast<double>(kTasksPerThread * num_threads), kTaskUsMin, kTaskUsMax);
-  const auto wanted = static_cast<int64_t>(task_us / unit_us);
-  return std::clamp<int64_t>(wanted, 1, units);
+  const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(task_us / unit_us), 1, units);
+  // Near that, what lets the threads end together: the last round of tasks should be a whole one.
+  int64_t best = wanted;
+  const auto longest = [&](int64_t size) { return ceil_div(ceil_div(units, size), num_threads) * size; };
+  for (int64_t size = std::max<int64_t>(1, wanted / 2); size <= std::min(units, 2 * wanted); ++size) {
+    if (longest(size) < longest(best) || (longest(size) == longest(best) && size > best)) best = size;
+  }
+  return best;
 }
 
 }  // namespace

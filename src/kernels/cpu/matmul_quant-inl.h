@@ -80,8 +80,8 @@ HWY_INLINE void quantize_block(const float* HWY_RESTRICT x, const ActTile& tile,
   tile.neg_half[1][index] = -sums[1];
 }
 
-HWY_NOINLINE void quantize_tile(RowList x, const ActTile& tile) {
-  for (int64_t t = 0; t < tile.num_tokens; ++t) {
+HWY_NOINLINE void quantize_tokens(RowList x, const ActTile& tile, int64_t begin, int64_t end) {
+  for (int64_t t = begin; t < end; ++t) {
     const float* row = x.at(t);
     for (int64_t b = 0; b < tile.num_blocks; ++b) quantize_block(row + kBlockCols * b, tile, b * tile.num_tokens + t);
   }

@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace quern {
 namespace HWY_NAMESPACE {
 
-void quantize(RowList x, const ActTile& tile) {
-  quantize_tile(x, tile);
+void quantize(RowList x, const ActTile& tile, int64_t begin, int64_t end) {
+  quantize_tokens(x, tile, begin, end);
 }
 
 void products(const PanelRun& run) {
@@ -75,8 +75,8 @@ ActTile::ActTile(std::byte* memory, int64_t tokens, int64_t blocks)
   neg_half[1] = neg_half[0] + count;
 }
 
-void quantize_rows(RowList x, const ActTile& tile) {
-  HWY_DYNAMIC_DISPATCH(quantize)(x, tile);
+void quantize_rows(RowList x, const ActTile& tile, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(quantize)(x, tile, begin, end);
 }
 void panel_products(const PanelRun& run) {
   HWY_DYNAMIC_DISPATCH(products)(run);

@@ -31,8 +31,8 @@ struct ActTile {
   ActTile(std::byte* memory, int64_t num_tokens, int64_t num_blocks);
 };
 
-// Fills the tile from rows 0 … num_tokens - 1 of x.
-void quantize_rows(RowList x, const ActTile& tile);
+// Fills tokens [begin, end) of the tile from the same rows of x.
+void quantize_rows(RowList x, const ActTile& tile, int64_t begin, int64_t end);
 
 // out.at(t)[column + r] = scale sums of panel row r, for the first num_rows rows of a run of panels and the tokens of
 // tiles that follow one another: all of kTileTokens, the last may have fewer.
