@@ -97,7 +97,7 @@ awaitable<void> messages(const ModelTable& models, const http::Request& request,
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   MessageHead head;
   head.id = random_id("msg_");
-  head.model = shown_name(job->generation);
+  head.model = shown_name(*job->generation.model, job->generation.request);
   if (job->stream) {
     co_await answer_stream(head, *job, *streams, reply);
   } else {

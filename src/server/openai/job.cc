@@ -6,11 +6,6 @@
 
 namespace quern::openai {
 
-const std::string& shown_name(const Job& job) {
-  const std::string& adapter = job.fields.request.adapter;
-  return adapter.empty() ? job.model->id : adapter;
-}
-
 ChatReader make_reader(const Job& job) {
   return ChatReader(job.plan->make_parser(), job.reader);
 }
