@@ -44,7 +44,7 @@ awaitable<void> answer_whole(AnswerKind kind, const Generation& generation, Even
   co_await pump(reply, streams, sink);
   if (!finish) co_return;  // the client is gone
   if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
-  answer.finish();
+  answer.finish(finish->reason);
   co_await send_json(reply,
                      end(kind, shown_name(*generation.model, generation.request), all_said(answer), *finish, begin));
 }
@@ -69,7 +69,7 @@ awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, Eve
     }
     if (event.finish) {
       bytes += lines(answer.push(event.finish->text), false);
-      bytes += lines(answer.finish(), true);
+      bytes += lines(answer.finish(event.finish->reason), true);
       bytes += line(end(kind, model, {}, *event.finish, begin));
     }
     co_return bytes.empty() || co_await reply.write(bytes);
