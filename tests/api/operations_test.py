@@ -250,7 +250,7 @@ class LimitsTest(unittest.TestCase):
         return int(head.split()[1]), json.loads(body)
 
     def test_errors_before_a_route_have_the_shape_of_its_dialect(self):
-        server = Server("--max-body-bytes", "1000", "--max-header-bytes", "2000", "--read-timeout", "1")
+        server = Server("--max-body-bytes", "1000", "--max-header-bytes", "2000")
         self.addCleanup(server.stop)
         shapes = {
             "anthropic": lambda error: error["type"] == "error" and set(error["error"]) == {"type", "message"},
@@ -261,23 +261,16 @@ class LimitsTest(unittest.TestCase):
             413: "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
             431: "POST {} HTTP/1.1\r\nHost: x\r\nX-Long: " + "y" * 3000 + "\r\n\r\n",
             400: "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
-            408: "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{{",
         }
         paths = {"/v1/messages": "anthropic", "/v1/messages/count_tokens?beta=true": "anthropic", "/v1/messages/batches": "anthropic",
                  "/api/chat": "ollama", "/api/none": "ollama", "/v1/chat/completions": "openai", "/none": "openai",
                  "/v1/messagesx": "openai"}
         for path, dialect in paths.items():
             for status, request in broken.items():
-                if status == 408 and path not in ("/v1/messages", "/api/chat", "/none"):
-                    continue  # a second each
                 with self.subTest(path=path, status=status):
                     got, error = self.raw_error(server, request.format(path).encode())
                     self.assertEqual(got, status, error)
                     self.assertTrue(shapes[dialect](error), error)
-        for begun in ("POST /v1/messages HT", "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-"):  # too late, header unfinished
-            got, error = self.raw_error(server, begun.encode())
-            self.assertEqual(got, 408)
-            self.assertTrue(shapes["anthropic"](error), error)
         for line in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n"):
             got, error = self.raw_error(server, line)
             self.assertEqual(got, 400)

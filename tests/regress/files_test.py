@@ -269,8 +269,8 @@ class FC32SplitGguf(Folder):
         folder = self.root / "hub"
         folder.mkdir()
         for name in ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json"):
-            if (LLAMA_FOLDER / name).exists():
-                shutil.copy(LLAMA_FOLDER / name, folder)
+            if (LLAMA / name).exists():
+                shutil.copy(LLAMA / name, folder)
         self.assertNotEqual(Ran("generate", folder, "--ids", "1", "--max-tokens", "1").status, 0)
         for path in self.split():
             path.rename(folder / path.name)
@@ -284,9 +284,9 @@ class FC32SplitGguf(Folder):
         for command in ("inspect",), ("generate", "--ids", "1", "--max-tokens", "1"), ("tokenize", "--text", "x"):
             self.assert_refused(Ran(command[0], folder, *command[1:]), "several models", "'m'", "'other'")
         # Weights of its own: a Hugging Face folder again.
-        shutil.copy(LLAMA_FOLDER / "model.safetensors", folder)
+        shutil.copy(LLAMA / "model.safetensors", folder)
         own, hub = (json.loads(Ran("generate", path, "--ids", "5,6", "--max-tokens", "8", "--greedy", "--json").out)["ids"]
-                    for path in (LLAMA_FOLDER, folder))
+                    for path in (LLAMA, folder))
         self.assertEqual(hub, own)
 
     def test_names_that_only_look_like_parts(self):
