@@ -87,7 +87,7 @@ Json prepared(const Json& message) {
     if (reasoning == nullptr && found != message.end() && !found->is_null()) reasoning = &*found;
   }
   Json result = Json::object();
-  if (reasoning != nullptr && message.value("thinking", Json()).is_null()) result["thinking"] = *reasoning;
+  if (reasoning != nullptr) result["thinking"] = *reasoning;  // in front; its own value, if any, follows
   for (const auto& [name, value] : message.items()) {
     if (!value.is_null() || name == "content") result[name] = value;
   }
