@@ -1,7 +1,7 @@
 // quern logits MODEL --ids 1,2,3 -o out.safetensors [--hidden]: what a model computes for given ids, every position.
 // Encoders give their last states and the embedding, classifiers the logits of their labels.
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -63,6 +63,48 @@ class NamedRows {
   std::vector<std::unique_ptr<Entry>> entries_;
 };
 
+// Where a forward first computes what is no finite number.
+class FirstNonFinite {
+ public:
+  explicit FirstNonFinite(std::string model) : model_(std::move(model)) {}
+  // Rows of the positions that follow those of the chunks before.
+  void look(const std::string& place, std::span<const float> values, int64_t cols) {
+    if (found_) return;
+    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    found_ = fmt::format("{}: not finite at position {}", place, begin_ + (bad - values.begin()) / cols);
+  }
+  // Called behind each chunk.
+  Status end_chunk(int64_t rows) {
+    begin_ += rows;
+    if (!found_) return {};
+    return invalid_file(fmt::format("{}: {}: weights hold NaN, infinity or too large numbers", model_, *found_));
+  }
+
+ private:
+  std::string model_;
+  int64_t begin_ = 0;
+  std::optional<std::string> found_;
+};
+
+// "layer 3" of "layer.3".
+std::string place_of(std::string name) {
+  std::ranges::replace(name, '.', ' ');
+  return name;
+}
+
+// Looks at the states a forward shows.
+HiddenTap tap_for(FirstNonFinite& check, Device& device) {
+  return [&check, &device, host = std::vector<float>()](const std::string& name, Mat states) mutable {
+    host.resize(static_cast<size_t>(states.rows * states.cols));
+    for (int64_t row = 0; row < states.rows; ++row) {
+      device.download(states.row(row), std::span(host).subspan(static_cast<size_t>(row * states.cols),
+                                                               static_cast<size_t>(states.cols)));
+    }
+    check.look(place_of(name), host, states.cols);
+  };
+}
+
 // Appends the states a forward shows.
 HiddenTap tap_into(NamedRows& result, Device& device) {
   return [&result, &device, host = std::vector<float>()](const std::string& name, Mat states) mutable {
@@ -93,14 +135,21 @@ Status decoder_logits(std::unique_ptr<ModelSource> source, const std::vector<int
   }
   QUERN_ASSIGN(auto sequences, SequenceRunner::create(*runner, {.tokens_max = static_cast<int32_t>(ids.size())}));
   NamedRows result;
-  const HiddenTap tap = tap_into(result, runner->device());
+  FirstNonFinite check(options.model);
+  const HiddenTap store = tap_into(result, runner->device()), look = tap_for(check, runner->device());
+  const HiddenTap tap = [&](const std::string& name, Mat states) {
+    look(name, states);
+    if (options.hidden) store(name, states);
+  };
   QUERN_TRY(sequences.append_chunked(
       0, ids, LogitsRows::kAll,
       [&](int32_t, std::span<float> logits) -> Status {
+        check.look("logits", logits, vocab_size);
+        QUERN_TRY(check.end_chunk(static_cast<int64_t>(logits.size()) / vocab_size));
         result.append("logits", logits, vocab_size);
         return {};
       },
-      options.hidden ? &tap : nullptr));
+      &tap));
   return result.write(options.output);
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 
 #include "base/status.h"
+#include "engine/sampling_bounds.h"
 #include "input.h"
 
 namespace quern::cli {
@@ -160,31 +160,12 @@ void add_sampling_options(CLI::App& command, SamplingArgs& args) {
 
 namespace {
 
-// What the server takes: a value means the same at every door. The engine alone takes any finite one of some.
 Status check_bounds(const SamplingArgs& args, const SamplingOptions& sampling) {
-  const struct {
-    std::string_view field;
-    float value, low, high;
-  } bounds[] = {
-      {"temperature", sampling.temperature, 0, 100},
-      {"top_p", sampling.top_p, std::numeric_limits<float>::min(), 1},
-      {"min_p", sampling.min_p, 0, 1},
-      {"typical_p", sampling.typical_p, std::numeric_limits<float>::min(), 1},
-      {"repetition_penalty", sampling.repetition_penalty, std::numeric_limits<float>::min(), 100},
-      {"presence_penalty", sampling.presence_penalty, -2, 2},
-      {"frequency_penalty", sampling.frequency_penalty, -2, 2},
-      {"top_n_sigma", sampling.top_n_sigma, -1, 100},
-      {"xtc_probability", sampling.xtc_probability, 0, 1},
-      {"xtc_threshold", sampling.xtc_threshold, 0, 1},
-      {"dry_multiplier", sampling.dry_multiplier, 0, 1e6f},
-      {"dry_base", sampling.dry_base, 0, 1e6f},
-      {"mirostat_tau", sampling.mirostat_tau, 0, 1000},
-      {"mirostat_eta", sampling.mirostat_eta, 0, 1000},
-  };
-  for (const auto& bound : bounds) {
-    if (bound.value >= bound.low && bound.value <= bound.high) continue;
-    const bool above_zero = bound.low == std::numeric_limits<float>::min();
-    return invalid_argument(fmt::format("{}: {} is outside {}{}, {}]", bound.field, bound.value, above_zero ? '(' : '[',
+  for (const SamplingBound& bound : kSamplingBounds) {
+    const float value = sampling.*bound.value;
+    if (value >= bound.low && value <= bound.high) continue;
+    const bool above_zero = bound.low == kAboveZero;
+    return invalid_argument(fmt::format("{}: {} is outside {}{}, {}]", bound.field, value, above_zero ? '(' : '[',
                                         above_zero ? 0.0f : bound.low, bound.high));
   }
   if (args.max_tokens && *args.max_tokens < 0) {

@@ -25,6 +25,7 @@ class FakeTokenizer final : public Tokenizer {
   bool is_special(TokenId id) const override { return id < 3; }
   Result<std::vector<TextRange>> special_spans(std::string_view) const override { return std::vector<TextRange>(); }
   std::optional<TokenId> token_id(std::string_view) const override { return std::nullopt; }
+  std::string text_bytes(TokenId id, TextPlace) const override { return token_bytes(id); }
   bool strips_leading_space() const override { return false; }
   bool adds_bos() const override { return false; }
   std::optional<TokenId> bos_id() const override { return std::nullopt; }

@@ -46,6 +46,16 @@ TEST(GoldenGguf, NamesOfParts) {
   EXPECT_EQ(gguf_model_name("m-00001-of-00003.gguf"), "m");
   EXPECT_EQ(gguf_model_name("m-0001-of-00003.gguf"), "m-0001-of-00003");
   EXPECT_EQ(gguf_model_name("-00001-of-00001.gguf"), "-00001-of-00001");
+  const auto name = gguf_part_name("a/m-00002-of-00003.gguf");
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->stem, "a/m");
+  EXPECT_EQ(name->part, 2);
+  EXPECT_EQ(name->num_parts, 3);
+  EXPECT_EQ(name->file_of(1), "a/m-00001-of-00003.gguf");
+  for (const char* none : {"m.gguf", "m-00000-of-00003.gguf", "m-00004-of-00003.gguf", "m-0001-of-00003.gguf",
+                           "m-00001-of-00003.bin", "-00001-of-00001.gguf", "m-00001_of-00003.gguf"}) {
+    EXPECT_FALSE(gguf_part_name(none)) << none;
+  }
 }
 
 TEST(GoldenGguf, EveryFileOpensAndHasAnArchitecture) {

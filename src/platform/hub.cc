@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "formats/gguf/gguf_folder.h"
 #include "platform/home.h"
 
 namespace quern {
@@ -49,12 +49,6 @@ Result<std::string> checked_path(const Json& json, const char* key, const std::s
 
 int64_t size_of(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_number_integer() && json[key] >= 0 ? json[key].get<int64_t>() : -1;
-}
-
-// "model-00001-of-00003.gguf" → "model": what the parts of a split set share.
-std::string set_name(const std::string& path) {
-  static const std::regex kPart(R"(-\d{5}-of-\d{5}(?=\.[a-z]+$))");
-  return std::regex_replace(path, kPart, "");
 }
 
 bool belongs_to_folder(const std::string& path) {
@@ -127,7 +121,15 @@ Result<RemoteRepository> list_modelscope(const std::string& repository, const st
 
 namespace {
 
-using Sets = std::map<std::string, std::vector<RemoteFile>>;  // GGUF sets by name, parts in order
+// GGUF models by name and number of parts (1 for a whole file), parts in order.
+using SetName = std::pair<std::string, int32_t>;
+using Sets = std::map<SetName, std::vector<RemoteFile>>;
+
+// "model.gguf" of any of its parts.
+SetName set_name(const std::string& path) {
+  const auto part = gguf_part_name(path);
+  return part ? SetName(part->stem + ".gguf", part->num_parts) : SetName(path, 1);
+}
 
 Sets gguf_sets(const RemoteRepository& repository) {
   Sets sets;
@@ -142,8 +144,24 @@ Sets gguf_sets(const RemoteRepository& repository) {
 
 std::string names_of(const Sets& sets) {
   std::string names;
-  for (const auto& [name, files] : sets) names += (names.empty() ? "" : ", ") + name;
+  for (const auto& [name, files] : sets) names += (names.empty() ? "" : ", ") + name.first;
   return names;
+}
+
+// A set of which the repository has every part, once. `files` are sorted.
+Result<std::vector<RemoteFile>> whole_set(const std::vector<RemoteFile>& files) {
+  const auto name = gguf_part_name(files.front().path);
+  if (!name) return files;
+  const auto twice = std::ranges::adjacent_find(files, {}, &RemoteFile::path);
+  if (twice != files.end()) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("the hub's listing has {} twice", twice->path));
+  }
+  for (int32_t part = 1; part <= name->num_parts; ++part) {
+    const auto at = static_cast<size_t>(part - 1);
+    if (at < files.size() && files[at].path == name->file_of(part)) continue;
+    return not_found(fmt::format("the repository has no {}, which belongs to {}", name->file_of(part), files[0].path));
+  }
+  return files;
 }
 
 }  // namespace
@@ -160,22 +178,22 @@ Result<std::vector<RemoteFile>> choose_files(const RemoteRepository& repository,
     }
     if (weights) return chosen;
     if (sets.empty()) return not_found("the repository has neither safetensors nor GGUF files");
-    if (sets.size() == 1) return sets.begin()->second;
+    if (sets.size() == 1) return whole_set(sets.begin()->second);
     return choose_files(repository, "Q4_K_M");
   }
   for (const RemoteFile& file : repository.files) {
     if (file.path != wanted) continue;
     const auto set = sets.find(set_name(wanted));
-    return set != sets.end() ? set->second : std::vector<RemoteFile>{file};
+    return set != sets.end() ? whole_set(set->second) : std::vector<RemoteFile>{file};
   }
   const std::vector<RemoteFile>* match = nullptr;
   for (const auto& [name, files] : sets) {
-    if (lower(name).find(lower(wanted)) == std::string::npos) continue;
+    if (lower(name.first).find(lower(wanted)) == std::string::npos) continue;
     if (match != nullptr) return not_found(fmt::format("{} is in several names; there are {}", wanted, names_of(sets)));
     match = &files;
   }
   if (match == nullptr) return not_found(fmt::format("no file {}; there are {}", wanted, names_of(sets)));
-  return *match;
+  return whole_set(*match);
 }
 
 }  // namespace quern

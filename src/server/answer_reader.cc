@@ -60,9 +60,9 @@ std::vector<PartDelta> AnswerReader::push(std::string_view text) {
   return take(deltas);
 }
 
-std::vector<PartDelta> AnswerReader::finish() {
+std::vector<PartDelta> AnswerReader::finish(FinishReason reason) {
   tools::OutputDeltas deltas;
-  parser_->finish(deltas);
+  parser_->finish(deltas, reason == FinishReason::kStop ? tools::Ending::kWhole : tools::Ending::kCut);
   return take(deltas);
 }
 

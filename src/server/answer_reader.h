@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quern/engine.h"
 #include "server/tools/output_parser.h"
 
 namespace quern {
@@ -39,7 +40,7 @@ class AnswerReader {
       : parser_(std::move(parser)), options_(options) {}
 
   std::vector<PartDelta> push(std::string_view text);
-  std::vector<PartDelta> finish();  // once, push nothing more
+  std::vector<PartDelta> finish(FinishReason reason);  // once, push nothing more
 
   const std::vector<AnswerPart>& parts() const { return parts_; }
   bool has_calls() const { return calls_ > 0; }

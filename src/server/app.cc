@@ -249,9 +249,12 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
   request.params = std::move(choice.params);
   const ErrorBody error_body =
       choice.same_path != nullptr ? choice.same_path->error_body : error_body_near(routes_, request.path);
-  std::optional<RequestSpan> span = begin_span(choice.route, request);
+  std::optional<RequestSpan> span = request.broken ? std::nullopt : begin_span(choice.route, request);
   if (span) reply.set_span(&*span);
-  if (request.method == "OPTIONS" && choice.same_path != nullptr) {
+  if (request.broken) {
+    const ApiError error{.status = request.broken->status, .message = request.broken->message};
+    co_await send_error(reply, error, error_body);
+  } else if (request.method == "OPTIONS" && choice.same_path != nullptr) {
     co_await answer_options(options_, request, choice, reply);
   } else if (const auto error = refusal(request, choice.route, choice.same_path != nullptr)) {
     if (error->status == 401) reply.set_header("WWW-Authenticate", "Bearer");

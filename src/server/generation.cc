@@ -8,24 +8,6 @@
 #include "server/tracing/request_span.h"
 
 namespace quern {
-namespace {
-
-ApiResult<EventStreams> submit(const Generation& generation) {
-  auto stream = generation.model->engine->submit(generation.request);
-  if (!stream) {
-    ApiError error = request_error(stream.error(), generation.prompt_field);
-    if (std::ssize(generation.request.prompt_ids) >= generation.model->engine->max_model_len()) {
-      error.code = "context_length_exceeded";
-    }
-    return std::unexpected(std::move(error));
-  }
-  EventStreams streams;
-  streams.push_back(std::move(*stream));
-  return streams;
-}
-
-}  // namespace
-
 SamplingOptions default_sampling(const ServedModel& model) {
   SamplingOptions options;
   model.text->defaults().apply_to(options);
@@ -47,13 +29,18 @@ ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input) {
 }
 
 http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, http::Reply& reply) {
-  if (auto* span = reply.span()) span->see_request(shown_name(generation), generation.request);
+  if (auto* span = reply.span())
+    span->see_request(shown_name(*generation.model, generation.request), generation.request);
   if (const auto& grammar = generation.plan.grammar) {
     auto compiled = co_await compile_grammar(*generation.model->engine, *grammar, generation.plan.grammar_param);
     if (!compiled) co_return std::unexpected(compiled.error());
     generation.request.grammar = std::move(*compiled);
   }
-  co_return submit(generation);
+  auto stream = submit(*generation.model, generation.request, generation.prompt_field);
+  if (!stream) co_return std::unexpected(stream.error());
+  EventStreams streams;
+  streams.push_back(std::move(*stream));
+  co_return streams;
 }
 
 void set_origin(Request& request, const http::Request& from) {
@@ -62,9 +49,18 @@ void set_origin(Request& request, const http::Request& from) {
   request.background = from.background;
 }
 
-const std::string& shown_name(const Generation& generation) {
-  const std::string& adapter = generation.request.adapter;
-  return adapter.empty() ? generation.model->id : adapter;
+const std::string& shown_name(const ServedModel& model, const Request& request) {
+  return request.adapter.empty() ? model.id : request.adapter;
+}
+
+ApiResult<std::unique_ptr<EventStream>> submit(const ServedModel& model, Request request,
+                                               std::string_view prompt_field) {
+  const auto prompt_tokens = std::ssize(request.prompt_ids);
+  auto stream = model.engine->submit(std::move(request));
+  if (stream) return std::move(*stream);
+  ApiError error = request_error(stream.error(), prompt_field);
+  if (prompt_tokens >= model.engine->max_model_len()) error.code = "context_length_exceeded";
+  return std::unexpected(std::move(error));
 }
 
 ApiError finish_error(const FinishEvent& finish) {

@@ -2,7 +2,9 @@
 // submitted to its engine, its answer read. No wire format in here.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quern/engine.h"
@@ -30,14 +32,18 @@ SamplingOptions default_sampling(const ServedModel& model);  // what the model's
 // Makes the prompt of a chat and plans how its answer is constrained and read. generation.model must be set.
 ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input);
 
-// Compiles the plan's grammar and submits the prompt. One that does not fit has code context_length_exceeded.
+// Compiles the plan's grammar and submits the prompt. Errors: those of submit().
 http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, http::Reply& reply);
 
 // For whom the engine works: requests that come with one API key are one tenant, those without a key another, and
 // tenants take turns; a batch's go behind all of them.
 void set_origin(Request& request, const http::Request& from);
 // What the client called the model by: its id, or the adapter's name.
-const std::string& shown_name(const Generation& generation);
+const std::string& shown_name(const ServedModel& model, const Request& request);
+// Submits a request. `prompt_field` is where the client's prompt stands; one that does not fit has code
+// context_length_exceeded.
+ApiResult<std::unique_ptr<EventStream>> submit(const ServedModel& model, Request request,
+                                               std::string_view prompt_field);
 
 ApiError finish_error(const FinishEvent& finish);  // of a FinishReason::kError
 

@@ -75,10 +75,37 @@ int64_t code_points(std::string_view text) {
   return count;
 }
 
+// What `transformers` (5.24) does to a message before it renders it: a field that is null is as good as absent, and
+// reasoning goes by each name that templates know it by. The first name that has a value wins. A null content stays:
+// there are templates that ask whether it is none, and fail where it is undefined.
+Json prepared(const Json& message) {
+  constexpr const char* kReasoningNames[] = {"reasoning_content", "thinking", "reasoning"};
+  if (!message.is_object()) return message;
+  const Json* reasoning = nullptr;
+  for (const char* name : kReasoningNames) {
+    const auto found = message.find(name);
+    if (reasoning == nullptr && found != message.end() && !found->is_null()) reasoning = &*found;
+  }
+  Json result = Json::object();
+  if (reasoning != nullptr) result["thinking"] = *reasoning;  // in front; its own value, if any, follows
+  for (const auto& [name, value] : message.items()) {
+    if (!value.is_null() || name == "content") result[name] = value;
+  }
+  if (reasoning != nullptr) result["reasoning_content"] = *reasoning;
+  return result;
+}
+
+Json prepared_messages(const Json& messages) {
+  if (!messages.is_array()) return messages;
+  Json result = Json::array();
+  for (const Json& message : messages) result.push_back(prepared(message));
+  return result;
+}
+
 Json variables_of(const TemplateInput& input) {
   Json variables = Json::object();
   for (const auto& [name, text] : input.special_tokens) variables[name] = text;
-  variables["messages"] = input.messages;
+  variables["messages"] = prepared_messages(input.messages);
   variables["tools"] = input.tools;
   variables["documents"] = input.documents;
   variables["add_generation_prompt"] = input.add_generation_prompt;

@@ -16,7 +16,10 @@
 namespace quern {
 
 struct TemplateInput {
-  Json messages;   // array
+  // An array. Templates see it as `transformers` shows it: fields that are null (but content) are left out, and
+  // reasoning stands under reasoning_content and thinking, whichever of reasoning_content, thinking and reasoning
+  // brought it.
+  Json messages;
   Json tools;      // array or null
   Json documents;  // array or null
   bool add_generation_prompt = true;

@@ -80,6 +80,12 @@ std::string RustTokenizer::token_bytes(TokenId id) const {
   return rust::Buffer(quern_tokenizer_token_bytes(handle_.get(), static_cast<uint32_t>(id))).text();
 }
 
+std::string RustTokenizer::text_bytes(TokenId id, TextPlace place) const {
+  return rust::Buffer(
+             quern_tokenizer_text_bytes(handle_.get(), static_cast<uint32_t>(id), place == TextPlace::kStart ? 1 : 0))
+      .text();
+}
+
 bool RustTokenizer::is_special(TokenId id) const {
   return quern_tokenizer_is_special(handle_.get(), static_cast<uint32_t>(id)) != 0;
 }

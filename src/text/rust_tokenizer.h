@@ -35,6 +35,7 @@ class RustTokenizer final : public Tokenizer {
   int32_t vocab_size() const override;
   std::string piece(TokenId id) const override;
   std::string token_bytes(TokenId id) const override;
+  std::string text_bytes(TokenId id, TextPlace place) const override;
   bool is_special(TokenId id) const override;
   Result<std::vector<TextRange>> special_spans(std::string_view text) const override;
   std::optional<TokenId> token_id(std::string_view piece) const override;

@@ -59,7 +59,8 @@ void take_complete(std::string& bytes, std::string& text) {
 
 std::string StreamDecoder::push(TokenId id) {
   if (skip_special_ && tokenizer_->is_special(id)) return {};
-  pending_ += tokenizer_->token_bytes(id);
+  pending_ += tokenizer_->text_bytes(id, place_);
+  if (place_ == TextPlace::kStart && !tokenizer_->piece(id).empty()) place_ = TextPlace::kRunning;
   std::string text;
   take_complete(pending_, text);
   if (at_start_ && !text.empty()) {

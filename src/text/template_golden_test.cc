@@ -100,5 +100,9 @@ TEST(TemplateGoldenJinja, Renders) {
   check_cases("templates/jinja.jsonl");
 }
 
+TEST(TemplateGoldenMessages, Renders) {
+  check_cases("templates/messages.jsonl");
+}
+
 }  // namespace
 }  // namespace quern

@@ -39,6 +39,8 @@ struct Encoding {
   std::vector<int32_t> type_ids;
 };
 
+enum class TextPlace : uint8_t { kStart, kRunning };  // before a token: no other of the text, or some
+
 class Tokenizer {
  public:
   // `config`: tokenizer_config.json or null (add_bos_token, special tokens, …).
@@ -57,6 +59,9 @@ class Tokenizer {
   virtual std::string piece(TokenId id) const = 0;  // the token as the vocabulary writes it; "" when there is none
   virtual std::string token_bytes(
       TokenId id) const = 0;  // the bytes it stands for in running text (rule 1 of tests/golden/tokenizers)
+  // What it adds to a decoded text, special tokens included. WordPiece's decoder treats the first token unlike the
+  // others.
+  virtual std::string text_bytes(TokenId id, TextPlace place) const = 0;
   virtual bool is_special(TokenId id) const = 0;
   // Where special tokens match in `text`.
   virtual Result<std::vector<TextRange>> special_spans(std::string_view text) const = 0;
@@ -80,8 +85,9 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_;
-  bool at_start_ = true;
-  std::string pending_;  // at most 3 bytes of an unfinished character
+  TextPlace place_ = TextPlace::kStart;
+  bool at_start_ = true;  // nothing was told yet
+  std::string pending_;   // at most 3 bytes of an unfinished character
 };
 
 }  // namespace quern

@@ -1,6 +1,8 @@
 // The tokenizers' golden cases, on tokenizer.json files and on GGUF vocabularies of the same models.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "formats/gguf/gguf_file.h"
 #include "text/golden_files.h"
 #include "text/tokenizer.h"
@@ -26,6 +28,13 @@ Json decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   const auto kept = tokenizer.decode(ids, false);
   if (!skipped || !kept) return Json();
   return {{"skip_special_tokens", *skipped}, {"keep_special_tokens", *kept}};
+}
+
+std::string streamed(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, bool skip_special) {
+  StreamDecoder decoder(tokenizer, skip_special);
+  std::string text;
+  for (const TokenId id : ids) text += decoder.push(id);
+  return text + decoder.flush();
 }
 
 void check_encode(const Tokenizer& tokenizer, const Json& test) {
@@ -132,6 +141,83 @@ std::vector<std::string> names() {
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden, ::testing::ValuesIn(names()),
                          [](const auto& info) { return info.param; });
+
+// WordPiece's decoder sets blanks between words and takes them away before punctuation: streams say the same.
+void expect_streams_as_decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  const Json whole = decoded(tokenizer, ids);
+  EXPECT_EQ(streamed(tokenizer, ids, true), whole["skip_special_tokens"].get<std::string>());
+  EXPECT_EQ(streamed(tokenizer, ids, false), whole["keep_special_tokens"].get<std::string>());
+}
+
+void expect_all_streams_as_decoded(const Tokenizer& tokenizer) {
+  int count = 0;
+  for (const Json& test : all_cases()) {
+    if (test["tokenizer"] != "minilm" || (test["kind"] != "encode" && test["kind"] != "decode")) continue;
+    SCOPED_TRACE(test["id"].get<std::string>());
+    expect_streams_as_decoded(tokenizer, test["ids"]);
+    ++count;
+  }
+  EXPECT_GT(count, 90);
+  std::vector<TokenId> ids;
+  uint32_t state = 7;
+  for (int i = 0; i < 3000; ++i) {
+    state = state * 1664525u + 1013904223u;
+    ids.push_back(static_cast<TokenId>((state >> 8) % static_cast<uint32_t>(tokenizer.vocab_size())));
+    if (ids.size() == 30) expect_streams_as_decoded(tokenizer, std::exchange(ids, {}));
+  }
+}
+
+TEST(WordPieceStreams, AreWhatDecodingGives) {
+  const auto tokenizer = Tokenizer::from_file(golden("tokenizers/files/minilm.tokenizer.json"), Json());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  expect_all_streams_as_decoded(**tokenizer);
+  const auto id = [&](const char* piece) { return *(*tokenizer)->token_id(piece); };
+  StreamDecoder decoder(**tokenizer, true);
+  EXPECT_EQ(decoder.push(id("[CLS]")), "");
+  EXPECT_EQ(decoder.push(id("##ing")), "##ing");
+  EXPECT_EQ(decoder.push(id("mill")), " mill");
+  EXPECT_EQ(decoder.push(id("##s")), "s");
+  EXPECT_EQ(decoder.push(id(",")), ",");
+  EXPECT_EQ(decoder.push(id("[SEP]")), "");
+  EXPECT_EQ(decoder.push(id("!")), "!");
+  EXPECT_EQ(decoder.flush(), "");
+}
+
+TEST(WordPieceStreams, AreWhatDecodingGivesFromGguf) {
+  const std::string file =
+      std::filesystem::path(sources()["minilm"]["gguf_twin"]["path"].get<std::string>()).filename();
+  const auto path = extra_file(file);
+  if (!path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
+  const auto gguf = GgufFile::open(*path);
+  ASSERT_TRUE(gguf) << gguf.error().message;
+  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  expect_all_streams_as_decoded(**tokenizer);
+}
+
+// With the clean-up and without it, and with another prefix; its rules for words that English joins as well.
+TEST(WordPieceStreams, FollowTheDecodersOwnSettings) {
+  Json file = Json::parse(testing::read_text(golden("tokenizers/files/minilm.tokenizer.json")));
+  Json& vocab = file["model"]["vocab"];
+  const std::string words[] = {"n't", "'m", "'s", "'ve", "'re", "do not", "a .", "' ", "@@x", "##", ". .", " ' "};
+  const auto first = static_cast<TokenId>(vocab.size());
+  for (const std::string& word : words) vocab[word] = vocab.size();
+  for (const bool cleanup : {true, false}) {
+    for (const char* prefix : {"##", "@@"}) {
+      file["decoder"]["cleanup"] = cleanup;
+      file["decoder"]["prefix"] = prefix;
+      const auto path = std::filesystem::path(::testing::TempDir()) / "word_piece.tokenizer.json";
+      std::ofstream(path) << dump_json(file);
+      const auto tokenizer = Tokenizer::from_file(path, Json());
+      ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+      for (size_t i = 0; i < std::size(words); ++i) {
+        const TokenId id = first + static_cast<TokenId>(i);
+        expect_streams_as_decoded(**tokenizer, {id, id, 101, id, 2000, id});
+        expect_streams_as_decoded(**tokenizer, {101, id, 2000, id});
+      }
+    }
+  }
+}
 
 // Further GGUF vocabularies come with texts and the ids Hugging Face gives them.
 class GgufVocabularyPairs : public ::testing::TestWithParam<const char*> {};

@@ -245,6 +245,51 @@ class LimitsTest(unittest.TestCase):
         for connection in idle:
             connection.close()
 
+    def raw_error(self, server, data):
+        head, body = server.raw(data).split(b"\r\n\r\n", 1)
+        return int(head.split()[1]), json.loads(body)
+
+    def test_errors_before_a_route_have_the_shape_of_its_dialect(self):
+        server = Server("--max-body-bytes", "1000", "--max-header-bytes", "2000")
+        self.addCleanup(server.stop)
+        shapes = {
+            "anthropic": lambda error: error["type"] == "error" and set(error["error"]) == {"type", "message"},
+            "ollama": lambda error: set(error) == {"error"} and isinstance(error["error"], str),
+            "openai": lambda error: set(error["error"]) == {"message", "type", "param", "code"} and "detail" in error,
+        }
+        broken = {
+            413: "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
+            431: "POST {} HTTP/1.1\r\nHost: x\r\nX-Long: " + "y" * 3000 + "\r\n\r\n",
+            400: "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+        }
+        paths = {"/v1/messages": "anthropic", "/v1/messages/count_tokens?beta=true": "anthropic", "/v1/messages/batches": "anthropic",
+                 "/api/chat": "ollama", "/api/none": "ollama", "/v1/chat/completions": "openai", "/none": "openai",
+                 "/v1/messagesx": "openai"}
+        for path, dialect in paths.items():
+            for status, request in broken.items():
+                with self.subTest(path=path, status=status):
+                    got, error = self.raw_error(server, request.format(path).encode())
+                    self.assertEqual(got, status, error)
+                    self.assertTrue(shapes[dialect](error), error)
+        for line in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n"):
+            got, error = self.raw_error(server, line)
+            self.assertEqual(got, 400)
+            self.assertTrue(shapes["openai"](error), error)
+        for method, path, status, dialect in (
+                ("GET", "/v1/messages", 405, "anthropic"), ("POST", "/v1/messages/none", 404, "anthropic"),
+                ("GET", "/api/chat", 405, "ollama"), ("POST", "/api/none", 404, "ollama"), ("GET", "/none", 404, "openai")):
+            got, text = server.request(method, path, {} if method == "POST" else None)[:2]
+            self.assertEqual(got, status, path)
+            self.assertTrue(shapes[dialect](json.loads(text)), text)
+
+    def test_a_page_can_read_that_its_body_is_too_large(self):
+        server = Server("--max-body-bytes", "1000", "--cors", "https://page.example")
+        self.addCleanup(server.stop)
+        head = server.raw(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: https://page.example\r\n"
+                          b"Content-Length: 100000\r\n\r\n").split(b"\r\n\r\n")[0].lower()
+        self.assertIn(b"access-control-allow-origin: https://page.example", head)
+        self.assertIn(b"413", head.splitlines()[0])
+
 
 class StopTest(unittest.TestCase):
     def start_stream(self, server, tokens):

@@ -112,6 +112,21 @@ class Server:
         return result
 
 
+def share_server(module, *arguments, models=(LLAMA,)):
+    """Gives a test module one server for all its tests, as SERVER, by setUpModule. `models` may be a function of a folder
+    that lives as long."""
+    def set_up():
+        folder = tempfile.TemporaryDirectory()
+        unittest.addModuleCleanup(folder.cleanup)
+        module["SERVER"] = server = Server(*arguments, models=models(pathlib.Path(folder.name)) if callable(models) else models)
+        unittest.addModuleCleanup(stop, server)
+
+    def stop(server):
+        assert server.stop() == 0
+
+    module["setUpModule"] = set_up
+
+
 def chat(**fields):
     return {"model": "llama", "messages": [{"role": "user", "content": "the tide"}], "temperature": 0, "max_tokens": 12,
             "ignore_eos": True, **fields}

@@ -160,6 +160,19 @@ class ToolsFormatsAndReasoningTest(ThinkerTest):
         self.assertEqual(self.server.get("/v1/responses/" + streamed["id"])[1], streamed)
         return whole
 
+    def test_reasoning_of_earlier_turns_has_three_names(self):
+        def prompt_tokens(**fields):
+            messages = [{"role": "user", "content": "the tide"}, {"role": "assistant", "content": "rises", **fields},
+                        {"role": "user", "content": "why"}]
+            return self.server.ok("/v1/chat/completions", chat(model="thinker", messages=messages, max_tokens=1))["usage"]["prompt_tokens"]
+        none, some = prompt_tokens(), prompt_tokens(reasoning_content="the moon, I think")
+        self.assertGreater(some, none)
+        self.assertEqual(prompt_tokens(thinking="the moon, I think"), some)
+        self.assertEqual(prompt_tokens(reasoning="the moon, I think"), some)
+        self.assertEqual(prompt_tokens(reasoning_content=None, thinking=None, reasoning="the moon, I think"), some)
+        self.assertEqual(prompt_tokens(reasoning="a", thinking="b", reasoning_content="the moon, I think"), some)
+        self.assertEqual(prompt_tokens(reasoning=["the moon, I think"]), none)  # no text
+
     def test_formats(self):
         format = {"type": "json_schema", "name": "tide", "strict": True, "schema": {"const": "ebb"}}
         answer = self.both(text={"format": format})

@@ -98,6 +98,16 @@ def changed(**fields):
     return gguf.bytes()
 
 
+def weights_of(name, row, value):
+    """A GGUF of which one row of an F32 tensor holds `value` everywhere; of a vector one element."""
+    gguf = Gguf()
+    _, dims, _, offset = gguf.tensor(name)
+    width = dims[0] if len(dims) > 1 else 1
+    begin = offset + 4 * row * width
+    gguf.data = gguf.data[:begin] + struct.pack("<f", value) * width + gguf.data[begin + 4 * width:]
+    return gguf.bytes()
+
+
 def valued(key, kind, value):
     return Gguf().set(key, kind, value).bytes()
 

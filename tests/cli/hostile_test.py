@@ -114,6 +114,24 @@ class Hostile(Case):
             self.check(self.write(name, content), fragment, (generate,), tolerant=(inspect,))
         self.settle()
 
+    def test_weights_that_are_no_numbers(self):
+        """`logits` says where the first of them shows; nothing is written."""
+        original = files.Gguf()
+        untied = any(tensor[0] == b"output.weight" for tensor in original.tensors)
+        cases = [("token_embd.weight", 2, "embed: not finite at position 1"), ("token_embd.weight", 9, "embed: not finite at position 4"),
+                 ("blk.0.attn_norm.weight", 0, "layer 0: not finite at position 0"),
+                 ("blk.1.ffn_down.weight", 0, "layer 1: not finite at position 0"),
+                 ("output_norm.weight", 0, "final: not finite at position 0"),
+                 ("output.weight" if untied else "token_embd.weight", 100, "logits: not finite at position 0")]
+        for number, (name, row, place) in enumerate(cases):
+            for value in ("nan", "inf", "-inf"):
+                for more in ((), ("--hidden",), ("--max-num-batched-tokens", "2"), ("--precision", "exact")):
+                    with self.subTest(name, row=row, value=value, more=more):
+                        path = self.write(f"numbers_{number}_{value}.gguf", files.weights_of(name, row, float(value)))
+                        out = ROOT / "numbers.out"
+                        self.assert_refused(quern("logits", path, "--ids", "1,2,3,4,9", "-o", out, *more), path, place)
+                        self.assertFalse(out.exists())
+
     def test_safetensors_files(self):
         for name, content, fragment in files.safetensors_files():
             self.check(self.write(f"{name}.safetensors", content), fragment, (inspect,))

@@ -15,6 +15,9 @@ CONTENT = bytes(range(256)) * 4096  # 1 MiB
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
+PARTS = {f"m-{i:05}-of-00003.gguf": CONTENT[i:] + bytes([i] * 1000) for i in (1, 2, 3)}  # of a split set
+
+
 class Hub(http.server.BaseHTTPRequestHandler):
     """Repository org/NAME: NAME says how the hub misbehaves. State is per server: which requests came."""
 
@@ -36,13 +39,36 @@ class Hub(http.server.BaseHTTPRequestHandler):
         parts = self.path.split("/")
         if self.path.startswith("/api/models/org/"):
             return self.listing(parts[4])
-        return self.file(parts[2], self.path)
+        if self.path.startswith("/api/v1/models/org/"):
+            return self.modelscope_listing(parts[5])
+        repo = parts[3] if parts[1] == "models" else parts[2]
+        return self.file(repo, self.path)
+
+    def parts_of(self, repo):
+        """(name, size, hash) of what the repositories with a split set list."""
+        files = [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in PARTS.items()]
+        if repo == "splithash":
+            files[2] = (files[2][0], files[2][1], "0" * 64)
+        if repo == "splitmissing":
+            del files[1]
+        if repo == "splittwice":
+            files.append(files[1])
+        if repo == "splitmixed":
+            files += [("m-00001-of-00002.gguf", len(CONTENT), DIGEST), ("m.gguf", len(CONTENT), DIGEST)]
+        return files
+
+    def modelscope_listing(self, repo):
+        files = [{"Path": name, "Size": size, "Sha256": sha, "Type": "blob"} for name, size, sha in self.parts_of(repo)]
+        self.answer(200, json.dumps({"Data": {"Files": files}}).encode())
 
     def listing(self, repo):
         if repo == "missing":
             return self.answer(404)
         if repo == "private" and self.headers.get("Authorization") != "Bearer secret":
             return self.answer(401)
+        if repo.startswith("split"):
+            files = [{"rfilename": name, "size": size, "lfs": {"sha256": sha, "size": size}} for name, size, sha in self.parts_of(repo)]
+            return self.answer(200, json.dumps({"sha": "c0ffee", "siblings": files}).encode())
         name = "../escape.gguf" if repo == "escape" else "model.gguf"
         sha = "0" * 64 if repo == "wronghash" else DIGEST
         size = len(CONTENT) + 7 if repo == "tooshort" else len(CONTENT) - 7 if repo == "toolong" else len(CONTENT)
@@ -51,6 +77,9 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def file(self, repo, path):
         count = sum(1 for p, _ in self.server.requests if p == path)
+        content = PARTS.get(path.split("?")[0].rsplit("/", 1)[1], CONTENT)
+        if repo == "splitgone" and "00002" in path:
+            return self.answer(404)
         if repo == "busy" and count < 3:
             return self.answer(429, headers=[("Retry-After", "0")])
         if repo == "redirect" and "/elsewhere" not in path:
@@ -64,13 +93,13 @@ class Hub(http.server.BaseHTTPRequestHandler):
             begin = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
         if begin:
             self.send_response(206)
-            self.send_header("Content-Range", f"bytes {begin}-{len(CONTENT) - 1}/{len(CONTENT)}")
+            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(CONTENT) - begin))
+        self.send_header("Content-Length", str(len(content) - begin))
         self.end_headers()
-        rest = CONTENT[begin:]
-        if repo in ("cut", "norange") and count < 4:
+        rest = content[begin:]
+        if repo in ("cut", "norange", "splitcut") and count < 4:
             self.wfile.write(rest[: len(rest) // 3])
             self.close_connection = True
             return
@@ -172,6 +201,47 @@ class PullTest(HubCase):
             out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 0, err)
             self.assertEqual(pathlib.Path(json.loads(out)["path"]).read_bytes(), CONTENT)
+
+    def assert_set(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        path = pathlib.Path(json.loads(result.stdout)["path"])
+        self.assertEqual(path.name, "m-00001-of-00003.gguf")
+        self.assertEqual({p.name: p.read_bytes() for p in path.parent.glob("*.gguf")}, PARTS)
+        return path
+
+    def test_any_part_brings_the_whole_set(self):
+        url = f"http://127.0.0.1:{self.server.server_port}/x/split/resolve/"
+        for prefix in ("hf:org/split:", "hf:org/splitcut:", "modelscope:org/split:", url, url.replace("split", "splitcut")):
+            first = None
+            for name in reversed(PARTS):
+                query = "?download=true" if prefix == url else ""
+                path = self.assert_set(self.pull(prefix + name + query, MODELSCOPE_ENDPOINT=self.environment()["HF_ENDPOINT"]))
+                first = first or path
+                self.assertEqual(path, first)  # kept once
+                asked = asked if name != "m-00003-of-00003.gguf" else len(self.server.requests)
+                self.assertEqual(len(self.server.requests), asked)  # and fetched once
+        listed = subprocess.run([QUERN, "list", "--json"], env=self.environment(), capture_output=True, text=True)
+        self.assertEqual(len(json.loads(listed.stdout)["data"]), 5)
+        removed = subprocess.run([QUERN, "rm", "hf:org/split:m-00002-of-00003.gguf"], env=self.environment(), capture_output=True)
+        self.assertEqual(removed.returncode, 0)
+        self.assert_set(self.pull("hf:org/splitmixed:m-00002-of-00003.gguf"))
+
+    def test_a_set_that_is_not_whole(self):
+        part = ":m-00003-of-00003.gguf"
+        self.assert_refused(self.pull("hf:org/splithash" + part), 1, "SHA-256")
+        self.assert_refused(self.pull("hf:org/splitmissing" + part), 2, "m-00002-of-00003.gguf")
+        self.assert_refused(self.pull("hf:org/splitmissing"), 2, "m-00002-of-00003.gguf")
+        self.assert_refused(self.pull("hf:org/splittwice" + part), 1, "m-00002-of-00003.gguf twice")
+        self.assert_refused(self.pull("hf:org/splitgone" + part), 2, "not found")
+        url = f"http://127.0.0.1:{self.server.server_port}/x/splitgone/resolve/m-00003-of-00003.gguf"
+        self.assert_refused(self.pull(url), 2, "m-00002-of-00003.gguf")
+
+    def test_a_local_part_brings_its_set(self):
+        source = self.home.parent / "set"
+        source.mkdir()
+        for name, data in PARTS.items():
+            (source / name).write_bytes(data)
+        self.assert_set(self.pull(str(source / "m-00002-of-00003.gguf")))
 
     def test_url_and_rm(self):
         url = f"http://127.0.0.1:{self.server.server_port}/x/plain/resolve/model.gguf"

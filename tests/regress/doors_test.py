@@ -13,19 +13,11 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import BERT, LLAMA, RERANKER, Server, chat  # noqa: E402
+from quern_server import BERT, LLAMA, RERANKER, Server, chat, share_server  # noqa: E402
 
 OPENAPI = json.loads((pathlib.Path(__file__).resolve().parents[2] / "docs/openapi.json").read_text())
 SERVER = None
-
-
-def setUpModule():
-    global SERVER
-    SERVER = Server("--store", ":memory:", models=(LLAMA, BERT, RERANKER))
-
-
-def tearDownModule():
-    assert SERVER.stop() == 0
+share_server(globals(), "--store", ":memory:", models=(LLAMA, BERT, RERANKER))
 
 
 def text_of(chunks):

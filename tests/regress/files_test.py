@@ -264,6 +264,31 @@ class FC32SplitGguf(Folder):
         self.assert_refused(Ran("inspect", glued), "glued.gguf", "not joined")
         self.assert_refused(Ran("inspect", self.root), "several models", "'mixed'")
 
+    def test_a_config_beside_the_gguf_changes_nothing(self):
+        expected = self.generated(GOLDEN / "gguf/llama-f32.gguf")
+        folder = self.root / "hub"
+        folder.mkdir()
+        for name in ("config.json", "tokenizer_config.json", "generation_config.json", "tokenizer.json"):
+            if (LLAMA / name).exists():
+                shutil.copy(LLAMA / name, folder)
+        self.assertNotEqual(Ran("generate", folder, "--ids", "1", "--max-tokens", "1").status, 0)
+        for path in self.split():
+            path.rename(folder / path.name)
+        self.assertEqual(self.generated(folder), expected)
+        self.assertEqual(Ran("tokenize", folder, "--text", "x", "--json").status, 0)
+        self.assertEqual(Ran("inspect", folder).status, 0)
+        server = Server("--store", ":memory:", models=(folder,))
+        self.assertEqual([m["id"] for m in server.get("/v1/models")[1]["data"]], ["m"])
+        self.assertEqual(server.stop(), 0)
+        shutil.copy(GOLDEN / "gguf/llama-f32.gguf", folder / "other.gguf")
+        for command in ("inspect",), ("generate", "--ids", "1", "--max-tokens", "1"), ("tokenize", "--text", "x"):
+            self.assert_refused(Ran(command[0], folder, *command[1:]), "several models", "'m'", "'other'")
+        # Weights of its own: a Hugging Face folder again.
+        shutil.copy(LLAMA / "model.safetensors", folder)
+        own, hub = (json.loads(Ran("generate", path, "--ids", "5,6", "--max-tokens", "8", "--greedy", "--json").out)["ids"]
+                    for path in (LLAMA, folder))
+        self.assertEqual(hub, own)
+
     def test_names_that_only_look_like_parts(self):
         expected = self.generated(GOLDEN / "gguf/llama-f32.gguf")
         for name in ("best-of-breed", "m-00001-of-00001", "m-00001-of-00003", "m-00002-of-00003", "00001-of-00001", "x-of-y"):

@@ -12,18 +12,10 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import BERT, CLASSIFIER, LLAMA, QUERN, RERANKER, Server, chat  # noqa: E402
+from quern_server import BERT, CLASSIFIER, LLAMA, QUERN, RERANKER, Server, chat, share_server  # noqa: E402
 
 SERVER = None
-
-
-def setUpModule():
-    global SERVER
-    SERVER = Server("--store", ":memory:", models=(LLAMA, BERT, RERANKER))
-
-
-def tearDownModule():
-    assert SERVER.stop() == 0
+share_server(globals(), "--store", ":memory:", models=(LLAMA, BERT, RERANKER))
 
 
 def raw(data, port=None):

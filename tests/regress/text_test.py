@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import BERT, LLAMA, RERANKER, Server, chat  # noqa: E402
+from quern_server import BERT, LLAMA, RERANKER, Server, chat, share_server  # noqa: E402
 
 SERVER = None
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
@@ -18,13 +18,7 @@ CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 MIXED = "a🇩🇪b👨‍👩‍👧‍👦e\u0301中文字Привет नमस्ते!"
 
 
-def setUpModule():
-    global SERVER
-    SERVER = Server(models=(LLAMA, BERT, RERANKER))
-
-
-def tearDownModule():
-    assert SERVER.stop() == 0
+share_server(globals(), models=(LLAMA, BERT, RERANKER))
 
 
 def forced(text, **fields):

@@ -62,7 +62,7 @@ awaitable<void> answer_whole(const MessageHead& head, const Job& job, EventStrea
   co_await pump(reply, streams, sink);
   if (!end) co_return;  // the client is gone
   if (end->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*end), error_body);
-  answer.finish();
+  answer.finish(end->reason);
   co_await send_json(reply, message_body(head, answer, *end));
 }
 
@@ -79,7 +79,7 @@ awaitable<void> answer_stream(const MessageHead& head, const Job& job, EventStre
     }
     if (event.finish) {
       bytes += delta_events(answer, answer.push(event.finish->text));
-      bytes += delta_events(answer, answer.finish());
+      bytes += delta_events(answer, answer.finish(event.finish->reason));
       bytes += end_events(answer, *event.finish);
     }
     co_return bytes.empty() || co_await reply.write(bytes);
@@ -97,7 +97,7 @@ awaitable<void> messages(const ModelTable& models, const http::Request& request,
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   MessageHead head;
   head.id = random_id("msg_");
-  head.model = shown_name(job->generation);
+  head.model = shown_name(*job->generation.model, job->generation.request);
   if (job->stream) {
     co_await answer_stream(head, *job, *streams, reply);
   } else {

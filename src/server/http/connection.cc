@@ -80,7 +80,7 @@ class ConnectionImpl final : public Connection,
   asio::awaitable<bool> shake_hands();
   asio::awaitable<bool> read_request();
   asio::awaitable<error_code> read_message(Parser& parser);
-  asio::awaitable<void> refuse(error_code error);
+  asio::awaitable<void> refuse(error_code error, Parser& parser);
   asio::awaitable<void> watch_for_disconnect();
   asio::awaitable<bool> write_raw(std::string_view bytes);
   std::string head(int status, std::string_view content_type, const Headers& headers) const;
@@ -197,7 +197,7 @@ asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   error = co_await read_message(parser);
   plain().expires_never();
   if (error) {
-    co_await refuse(error);
+    co_await refuse(error, parser);
     co_return false;
   }
   keep_alive_ = parser.get().keep_alive();
@@ -209,32 +209,34 @@ asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   co_return true;
 }
 
-// What the parser refused, in the shape every other error has.
+// What the parser refused goes to the handler: it knows in which shape clients of the path read errors.
 template <class Stream>
-asio::awaitable<void> ConnectionImpl<Stream>::refuse(error_code error) {
-  int status = 400;
-  std::string_view text = "malformed HTTP request";
+asio::awaitable<void> ConnectionImpl<Stream>::refuse(error_code error, Parser& parser) {
+  BrokenRequest broken{.status = 400, .message = "malformed HTTP request"};
   if (error == beast::http::error::body_limit) {
-    status = 413;
-    text = "the request body is too large";
+    broken = {.status = 413, .message = "the request body is too large"};
   } else if (error == beast::http::error::header_limit) {
-    status = 431;
-    text = "the request headers are too large";
+    broken = {.status = 431, .message = "the request headers are too large"};
   } else if (error == beast::error::timeout) {
-    status = 408;
-    text = "the request did not arrive in time";
+    broken = {.status = 408, .message = "the request did not arrive in time"};
   } else if (error.category() != make_error_code(beast::http::error::bad_method).category()) {
     co_return;  // the connection itself broke: nobody to tell
   }
   keep_alive_ = false;
   head_only_ = false;
-  request_ = {};
-  co_await send(
-      status, "application/json",
-      fmt::format(
-          R"({{"error":{{"message":"{0}","type":"invalid_request_error","param":null,"code":null}},"detail":"{0}"}})",
-          text),
-      {});
+  auto& message = parser.get();
+  // Beast looks at nothing before the header is whole; until then its first line lies in the buffer.
+  if (message.target().empty()) {
+    const auto bytes = buffer_.data();
+    const std::string_view target = target_in({static_cast<const char*>(bytes.data()), bytes.size()});
+    message.target({target.data(), target.size()});
+  }
+  message.body().clear();
+  request_ = to_request(std::move(message));
+  request_.peer = peer_;
+  request_.broken = std::move(broken);
+  co_await lobby_.handler()(request_, *this);
+  if (streaming_) co_await end_stream();
 }
 
 // Readable while nothing is expected means: closed, or the next request came early. Bytes are left where they are; the

@@ -22,6 +22,12 @@ namespace asio = boost::asio;
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+// Why a request could not be read. What is known of the request by then stands in its other fields.
+struct BrokenRequest {
+  int status = 400;  // 400, 408, 413 or 431
+  std::string message;
+};
+
 struct Request {
   std::string method;  // "GET"; HEAD comes as GET, its reply loses the body
   std::string path;    // percent-decoded, without the query
@@ -33,6 +39,9 @@ struct Request {
   std::vector<std::string> params;  // what stands in the path for the {…} of its route
   bool draining = false;            // the server stops: new work is to be refused
   bool background = false;          // a batch's: goes behind what clients wait for
+  // The handler must send this error, in the shape that clients of the path expect, and do nothing else; the connection
+  // closes behind it.
+  std::optional<BrokenRequest> broken;
 
   std::optional<std::string_view> header(std::string_view lower_case_name) const;
   std::optional<std::string_view> query_value(std::string_view name) const;

@@ -56,4 +56,13 @@ Request to_request(boost::beast::http::request<boost::beast::http::string_body>&
   return request;
 }
 
+std::string_view target_in(std::string_view bytes) {
+  bytes.remove_prefix(std::min(bytes.find_first_not_of("\r\n"), bytes.size()));
+  const std::string_view line = bytes.substr(0, bytes.find_first_of("\r\n"));
+  const size_t blank = line.find(' ');
+  if (blank == std::string_view::npos) return {};
+  const std::string_view target = line.substr(blank + 1);
+  return target.starts_with('/') ? target.substr(0, target.find(' ')) : std::string_view();
+}
+
 }  // namespace quern::http

@@ -44,14 +44,15 @@ awaitable<void> answer_whole(AnswerKind kind, const Generation& generation, Even
   co_await pump(reply, streams, sink);
   if (!finish) co_return;  // the client is gone
   if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
-  answer.finish();
-  co_await send_json(reply, end(kind, shown_name(generation), all_said(answer), *finish, begin));
+  answer.finish(finish->reason);
+  co_await send_json(reply,
+                     end(kind, shown_name(*generation.model, generation.request), all_said(answer), *finish, begin));
 }
 
 awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, EventStreams& streams,
                               http::Reply& reply) {
   const auto begin = Clock::now();
-  const std::string& model = shown_name(generation);
+  const std::string& model = shown_name(*generation.model, generation.request);
   AnswerReader answer = generation.make_reader();
   co_await reply.start_stream(200, "application/x-ndjson", {});
   const auto lines = [&](const std::vector<PartDelta>& deltas, bool is_end) {
@@ -68,7 +69,7 @@ awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, Eve
     }
     if (event.finish) {
       bytes += lines(answer.push(event.finish->text), false);
-      bytes += lines(answer.finish(), true);
+      bytes += lines(answer.finish(event.finish->reason), true);
       bytes += line(end(kind, model, {}, *event.finish, begin));
     }
     co_return bytes.empty() || co_await reply.write(bytes);
@@ -82,7 +83,8 @@ awaitable<void> answer(AnswerKind kind, Parse parse, const ModelTable& models, c
   const std::function<ApiResult<GenerationRequest>()> make_job = [&] { return prepare(models, request, parse); };
   auto job = co_await offload(make_job);
   if (!job) co_return co_await send_error(reply, job.error(), error_body);
-  if (job->load_only) co_return co_await send_json(reply, loaded(kind, shown_name(job->generation)));
+  if (job->load_only)
+    co_return co_await send_json(reply, loaded(kind, shown_name(*job->generation.model, job->generation.request)));
   auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error(), error_body);
   if (job->stream) {

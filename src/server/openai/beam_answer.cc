@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "server/generation.h"
 #include "server/openai/beam_search.h"
 #include "server/pump.h"
 #include "server/tracing/request_span.h"
@@ -84,7 +85,7 @@ awaitable<void> answer_beams(const AnswerHead& head, const Job& job, http::Reply
     if (auto* span = reply.span()) {
       Request request = job.fields.request;
       request.prompt_ids = job.prompts[prompt];
-      span->see_request(shown_name(job), request);
+      span->see_request(shown_name(*job.model, request), request);
     }
     std::optional<ApiError> failure;
     const bool complete = co_await search_beams(job, beams, reply, failure);

@@ -18,7 +18,7 @@ class ChatReader {
 
   // The `delta` objects that the text amounts to, in order; they are part of message() as well.
   std::vector<Json> push(std::string_view text) { return written(reader_.push(text)); }
-  std::vector<Json> finish() { return written(reader_.finish()); }
+  std::vector<Json> finish(FinishReason reason) { return written(reader_.finish(reason)); }
 
   bool has_calls() const { return reader_.has_calls(); }
   // {"role","content"[,"reasoning_content","reasoning"][,"tool_calls"]}; content is null when there are only calls.

@@ -122,14 +122,9 @@ ApiResult<EventStreams> submit(Job& job, RequestSpan* span) {
   for (auto& prompt : job.prompts) {
     Request request = job.fields.request;
     request.prompt_ids = prompt;
-    if (span != nullptr) span->see_request(shown_name(job), request);
-    const auto prompt_tokens = static_cast<int64_t>(request.prompt_ids.size());
-    auto stream = job.model->engine->submit(std::move(request));
-    if (!stream) {
-      ApiError error = request_error(stream.error(), job.plan ? "messages" : "prompt");
-      if (prompt_tokens >= job.model->engine->max_model_len()) error.code = "context_length_exceeded";
-      return std::unexpected(std::move(error));
-    }
+    if (span != nullptr) span->see_request(shown_name(*job.model, request), request);
+    auto stream = quern::submit(*job.model, std::move(request), job.plan ? "messages" : "prompt");
+    if (!stream) return std::unexpected(stream.error());
     streams.push_back(std::move(*stream));
   }
   return streams;
@@ -176,7 +171,7 @@ awaitable<void> run(AnswerKind kind, ApiResult<Job> job, http::Reply& reply) {
     if (!compiled) co_return co_await send_error(reply, compiled.error());
     job->fields.request.grammar = std::move(*compiled);
   }
-  const AnswerHead head = make_answer_head(kind, shown_name(*job));
+  const AnswerHead head = make_answer_head(kind, shown_name(*job->model, job->fields.request));
   if (job->fields.beam_search) co_return co_await answer_beams(head, *job, reply);
   auto streams = submit(*job, reply.span());
   if (!streams) co_return co_await send_error(reply, streams.error());

@@ -6,11 +6,6 @@
 
 namespace quern::openai {
 
-const std::string& shown_name(const Job& job) {
-  const std::string& adapter = job.fields.request.adapter;
-  return adapter.empty() ? job.model->id : adapter;
-}
-
 ChatReader make_reader(const Job& job) {
   return ChatReader(job.plan->make_parser(), job.reader);
 }
@@ -23,7 +18,7 @@ Json choice_json(const Job& job, int32_t index, const std::string& text, FinishR
   if (!job.plan) return completion_choice(index, text, reason, std::move(logprobs));
   ChatReader reader = make_reader(job);
   reader.push(text);
-  reader.finish();
+  reader.finish(reason);
   return chat_choice(index, reader.message(), finish_name(reader, reason), std::move(logprobs));
 }
 

@@ -25,8 +25,7 @@ struct Job {
   ChatReaderOptions reader;
 };
 
-const std::string& shown_name(const Job& job);  // what the client called the model by
-ChatReader make_reader(const Job& job);         // of one answer of a chat
+ChatReader make_reader(const Job& job);  // of one answer of a chat
 // "tool_calls" where the reader found some, else the reason's own name.
 const char* finish_name(const ChatReader& reader, FinishReason reason);
 // The entry of `choices` for a whole answer; a chat's text is read for reasoning and calls.

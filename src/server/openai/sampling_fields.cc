@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/status.h"
+#include "engine/sampling_bounds.h"
 
 namespace quern::openai {
 namespace {
@@ -35,8 +36,8 @@ void read_logit_bias(Fields& fields, SamplingOptions& sampling) {
   }
 }
 
-void set_number(Fields& fields, float& target, std::string_view name, double min, double max) {
-  if (const auto value = fields.number(name, min, max)) target = static_cast<float>(*value);
+void read_bounded(Fields& fields, std::string_view name, const SamplingBound& bound, SamplingOptions& sampling) {
+  if (const auto value = fields.number(name, bound.low, bound.high)) sampling.*bound.value = static_cast<float>(*value);
 }
 void set_integer(Fields& fields, int32_t& target, std::string_view name, int64_t min, int64_t max = kTokensMax) {
   if (const auto value = fields.integer(name, min, max)) target = static_cast<int32_t>(*value);
@@ -44,19 +45,12 @@ void set_integer(Fields& fields, int32_t& target, std::string_view name, int64_t
 
 // Under the names of llama.cpp's server.
 void read_llama_sampling(Fields& fields, SamplingOptions& sampling) {
-  set_number(fields, sampling.top_n_sigma, "top_n_sigma", -1, 100);
-  set_number(fields, sampling.xtc_probability, "xtc_probability", 0, 1);
-  set_number(fields, sampling.xtc_threshold, "xtc_threshold", 0, 1);
-  set_number(fields, sampling.dry_multiplier, "dry_multiplier", 0, 1e6);
-  set_number(fields, sampling.dry_base, "dry_base", 0, 1e6);
   set_integer(fields, sampling.dry_allowed_length, "dry_allowed_length", 0);
   set_integer(fields, sampling.dry_penalty_last_n, "dry_penalty_last_n", -1);
   if (auto strings = fields.string_or_strings("dry_sequence_breakers", kWordsMax)) {
     sampling.dry_sequence_breakers = std::move(*strings);
   }
   set_integer(fields, sampling.mirostat, "mirostat", 0, 2);
-  set_number(fields, sampling.mirostat_tau, "mirostat_tau", 0, 1000);
-  set_number(fields, sampling.mirostat_eta, "mirostat_eta", 0, 1000);
   if (auto names = fields.string_or_strings("samplers", kWordsMax)) sampling.samplers = std::move(*names);
 }
 
@@ -72,17 +66,11 @@ void read_token_limits(Fields& fields, SamplingOptions& sampling) {
 }  // namespace
 
 void read_sampling(Fields& fields, SamplingOptions& sampling) {
-  const auto set = [&](float& target, std::string_view name, double min, double max) {
-    set_number(fields, target, name, min, max);
-  };
-  set(sampling.temperature, "temperature", 0, 100);
-  set(sampling.top_p, "top_p", std::numeric_limits<float>::min(), 1);
-  set(sampling.min_p, "min_p", 0, 1);
-  set(sampling.typical_p, "typical_p", std::numeric_limits<float>::min(), 1);
-  set(sampling.presence_penalty, "presence_penalty", -2, 2);
-  set(sampling.frequency_penalty, "frequency_penalty", -2, 2);
-  set(sampling.repetition_penalty, "repeat_penalty", std::numeric_limits<float>::min(), 100);
-  set(sampling.repetition_penalty, "repetition_penalty", std::numeric_limits<float>::min(), 100);
+  for (const SamplingBound& bound : kSamplingBounds) {
+    // llama.cpp's name, which gives way to vLLM's.
+    if (bound.value == &SamplingOptions::repetition_penalty) read_bounded(fields, "repeat_penalty", bound, sampling);
+    read_bounded(fields, bound.field, bound, sampling);
+  }
   if (const auto value = fields.integer("top_k", -1, kTokensMax)) sampling.top_k = static_cast<int32_t>(*value);
   if (const auto value =
           fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {

@@ -56,7 +56,7 @@ std::string StreamedAnswer::take_finish(int32_t choice, const FinishEvent& finis
   }
   ChatReader& reader = readers_[static_cast<size_t>(choice)];
   std::string rest = chat_chunks(choice, reader.push(finish.text));
-  rest += chat_chunks(choice, reader.finish());
+  rest += chat_chunks(choice, reader.finish(finish.reason));
   return rest + finish_chunk(head_, choice, finish_name(reader, finish.reason), with_usage_);
 }
 

@@ -33,12 +33,10 @@ ToolFields read_tools(Fields& fields) {
 }
 
 ApiResult<void> normalize_assistant(Json& message, const std::string& param) {
-  if (message.contains("reasoning") && !message.contains("reasoning_content")) {
-    message["reasoning_content"] = message["reasoning"];
+  // The template's room gives each of these names to what one of them brings.
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    if (message.contains(name) && !message[name].is_string()) message.erase(name);
   }
-  message.erase("reasoning");
-  if (message.contains("reasoning_content") && !message["reasoning_content"].is_string())
-    message.erase("reasoning_content");
   return normalize_calls(message, param);
 }
 

@@ -49,7 +49,7 @@ std::vector<PartDelta> Answer::add(const Event& event) {
     if (!reader_.parts().empty() && reader_.parts().back().kind == Kind::kReasoning) reasoning_tokens_ = tokens_;
   }
   if (!event.finish) return deltas;
-  for (auto& more : {reader_.push(event.finish->text), reader_.finish()}) {
+  for (auto& more : {reader_.push(event.finish->text), reader_.finish(event.finish->reason)}) {
     deltas.insert(deltas.end(), more.begin(), more.end());
   }
   end_ = *event.finish;

@@ -169,7 +169,7 @@ awaitable<void> create(ResponseStore& store, const ModelTable& models, const htt
   if (!job) co_return co_await send_error(reply, job.error());
   auto streams = co_await start(job->generation, reply);
   if (!streams) co_return co_await send_error(reply, streams.error());
-  ResponseObject response(job->request, shown_name(job->generation));
+  ResponseObject response(job->request, shown_name(*job->generation.model, job->generation.request));
   if (job->request.background) {
     response.set_status("queued");
     const auto first = start_background(store, std::move(*job), std::move(response), std::move(*streams));

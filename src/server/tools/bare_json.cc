@@ -17,9 +17,13 @@ class BareJsonParser final : public OutputParser {
     for (const char c : text) step(c, out);
   }
 
-  void finish(OutputDeltas& out) override {
-    if (state_ == State::kBegin || (state_ == State::kBetween && sink_.calls() == 0)) sink_.content(before_, out);
-    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), out);
+  void finish(OutputDeltas& out, Ending ending) override {
+    if (state_ == State::kBegin) sink_.cut_mark(before_, tag_.empty() ? Ending::kWhole : ending, out);
+    if (state_ == State::kBetween && sink_.calls() == 0) sink_.content(before_, out);
+    if (state_ == State::kCall && !reader_.told()) {
+      // No mark says that this is a call: an answer that is JSON begins alike.
+      sink_.cut_call(before_ + reader_.raw(), reader_.may_be_call() ? ending : Ending::kWhole, out);
+    }
     sink_.finish(out);
   }
 

@@ -60,6 +60,15 @@ CallReader::Step CallReader::step(char c, OutputDeltas& out) {
   return Step::kNoCall;
 }
 
+bool CallReader::may_be_call() const {
+  if (state_ == State::kKeyText) {
+    constexpr std::string_view kKeys[] = {"name", "arguments", "parameters", "id", "type"};
+    return std::ranges::any_of(kKeys, [this](std::string_view key) { return key.starts_with(key_); });
+  }
+  if (state_ != State::kValue || key_ != "name" || value_.empty()) return true;
+  return sink_->may_name(std::string_view(value_).substr(1));
+}
+
 bool CallReader::begin_value() {
   const bool is_name = key_ == "name", is_arguments = key_ == "arguments" || key_ == "parameters";
   if ((is_name && name_) || (is_arguments && arguments_)) return false;

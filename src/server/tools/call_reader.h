@@ -25,6 +25,8 @@ class CallReader {
   Step feed(char c, OutputDeltas& out);
   const std::string& raw() const { return raw_; }  // all that was fed, while it may turn out to be text
   bool told() const { return told_; }
+  // Whether what was fed may still become a call: its keys and the name of the tool begin as they must.
+  bool may_be_call() const;
 
  private:
   enum class State : uint8_t { kOpen, kFirstKey, kKey, kKeyText, kColon, kValue, kNext };

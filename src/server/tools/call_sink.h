@@ -26,13 +26,21 @@ class CallSink {
     said_since_call_ = true;
     blanks_.erase(0, end + 1);
   }
-  // The answer ended inside what may have been a call, or a mark before one. Behind a call it was to be another, which
-  // a limit cut: nothing to show. With no call before, it is what the model wrote.
-  void cut_call(std::string_view text, OutputDeltas& out) {
-    if (calls_ == 0) content(text, out);
+  // Whether a tool's name begins so.
+  bool may_name(std::string_view begin) const {
+    return std::ranges::any_of(names_, [&](const std::string& name) { return name.starts_with(begin); });
   }
-  void cut_mark(std::string_view text, OutputDeltas& out) {
-    if (calls_ == 0 || said_since_call_) content(text, out);
+
+  // The answer ended inside what may have been a call, or a mark before one. Behind a call it was to be another:
+  // nothing to show. With no call before, it is what the model wrote, unless a limit cut it.
+  void cut_call(std::string_view text, Ending ending, OutputDeltas& out) {
+    if (calls_ == 0 && ending == Ending::kWhole) return content(text, out);
+    blanks_.clear();
+  }
+  void cut_mark(std::string_view text, Ending ending, OutputDeltas& out) {
+    const bool is_cut = ending == Ending::kCut && text.size() >= kMarkBytesMin;
+    if ((calls_ == 0 && !is_cut) || said_since_call_) return content(text, out);
+    blanks_.clear();
   }
   void reasoning(std::string_view text, OutputDeltas& out) { append(OutputDelta::Kind::kReasoning, -1, text, out); }
   void call(std::string_view name, OutputDeltas& out) {
@@ -49,6 +57,9 @@ class CallSink {
   }
 
  private:
+  // So much of a mark is not written by chance: "<" may be a comparison, "<too" is not.
+  static constexpr size_t kMarkBytesMin = 4;
+
   static void append(OutputDelta::Kind kind, int32_t call, std::string_view text, OutputDeltas& out) {
     if (text.empty()) return;
     if (!out.empty() && out.back().kind == kind && out.back().call == call) {

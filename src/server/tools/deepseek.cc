@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
 constexpr std::string_view kFence = "```json";
-constexpr size_t kCallBegin = 0;  // in the list of marks
+constexpr size_t kCallBegin = 0, kCallsBegin = 2;  // in the list of marks
 
 class DeepSeekParser final : public OutputParser {
  public:
@@ -25,11 +25,12 @@ class DeepSeekParser final : public OutputParser {
     for (const char c : text) step(c, out);
   }
 
-  void finish(OutputDeltas& out) override {
+  void finish(OutputDeltas& out, Ending ending) override {
     std::string rest;
     finder_.flush(rest);
-    if (state_ == State::kHead) sink_.cut_call(before_, out);
-    if (state_ == State::kText) sink_.cut_mark(rest, out);
+    if (state_ == State::kHead) sink_.cut_call(before_, ending, out);
+    if (state_ == State::kText && opened_) sink_.cut_call(rest, ending, out);
+    if (state_ == State::kText && !opened_) sink_.cut_mark(rest, ending, out);
     sink_.finish(out);
   }
 
@@ -49,6 +50,8 @@ class DeepSeekParser final : public OutputParser {
     std::string plain;
     const auto found = finder_.feed(c, plain);
     sink_.content(plain, out);
+    if (plain.find_first_not_of(" \t\r\n") != std::string::npos) opened_ = false;
+    if (found == kCallsBegin) opened_ = true;
     if (found == kCallBegin) begin_call();
   }
 
@@ -122,6 +125,7 @@ class DeepSeekParser final : public OutputParser {
   MarkerFinder finder_{kMarks};
   std::optional<ArgumentsReader> arguments_;
   std::string before_, head_;
+  bool opened_ = false;  // calls were announced and nothing else was said yet
 };
 
 }  // namespace

@@ -21,10 +21,16 @@ class HarmonyParser final : public OutputParser {
     for (const char c : text) step(c, out);
   }
 
-  void finish(OutputDeltas& out) override {
+  void finish(OutputDeltas& out, Ending ending) override {
     std::string rest;
     finder_.flush(rest);
-    body(rest, out);
+    if (state_ == State::kContent) {
+      sink_.cut_mark(rest, ending, out);
+    } else if (!seen_head_ && !rest.empty()) {
+      sink_.cut_mark(head_ + rest, ending, out);
+    } else if (ending == Ending::kWhole) {
+      body(rest, out);
+    }
     sink_.finish(out);
   }
 

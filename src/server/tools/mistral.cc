@@ -20,12 +20,12 @@ class MistralParser final : public OutputParser {
     for (const char c : text) step(c, out);
   }
 
-  void finish(OutputDeltas& out) override {
+  void finish(OutputDeltas& out, Ending ending) override {
     std::string rest;
     finder_.flush(rest);
-    if (state_ == State::kHead || (state_ == State::kList && list_calls_ == 0)) sink_.cut_call(before_, out);
-    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), out);
-    if (state_ == State::kText) sink_.cut_mark(rest, out);
+    if (state_ == State::kHead || (state_ == State::kList && list_calls_ == 0)) sink_.cut_call(before_, ending, out);
+    if (state_ == State::kCall && !reader_.told()) sink_.cut_call(before_ + reader_.raw(), ending, out);
+    if (state_ == State::kText) sink_.cut_mark(rest, ending, out);
     sink_.finish(out);
   }
 

@@ -4,7 +4,8 @@
 //   model's text ──▶ ReasoningParser ──▶ a format's parser (hermes, llama3_json, mistral, …) ──▶ OutputDelta…
 //
 // A call is told as soon as it is one: its name is among the tools and its arguments begin as an object. What only
-// looks like a call, or is malformed before that point, is content, character by character as the model wrote it.
+// looks like a call, or is malformed before that point, is content, character by character as the model wrote it. A
+// call that a limit cut before that point is not told at all.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,16 @@ struct OutputDelta {
 };
 using OutputDeltas = std::vector<OutputDelta>;
 
+enum class Ending : uint8_t {
+  kWhole,  // the model came to its end
+  kCut,    // a limit ended it: what was on the way to be a call, and did not become one, is no content
+};
+
 class OutputParser {
  public:
   virtual ~OutputParser() = default;
   virtual void push(std::string_view text, OutputDeltas& out) = 0;
-  virtual void finish(OutputDeltas& out) = 0;  // the answer is over; once, push nothing more
+  virtual void finish(OutputDeltas& out, Ending ending) = 0;  // the answer is over; once, push nothing more
 };
 
 enum class ToolFormat : uint8_t {

@@ -50,7 +50,7 @@ void take(const OutputDeltas& deltas, Parts& parts) {
   }
 }
 
-Parts parse(const MakeParser& make, const std::vector<std::string_view>& pieces) {
+Parts parse(const MakeParser& make, const std::vector<std::string_view>& pieces, Ending ending = Ending::kWhole) {
   const auto parser = make();
   Parts parts;
   for (const std::string_view piece : pieces) {
@@ -59,7 +59,7 @@ Parts parse(const MakeParser& make, const std::vector<std::string_view>& pieces)
     take(deltas, parts);
   }
   OutputDeltas deltas;
-  parser->finish(deltas);
+  parser->finish(deltas, ending);
   take(deltas, parts);
   return parts;
 }
@@ -108,15 +108,41 @@ TEST(Hermes, Calls) {
   expect(make, R"(<tool_call>{"name": "add", "arguments": {"a": 1)", {"", "", {{"add", R"({"a": 1)"}}});
 }
 
-// Wherever a limit cuts an answer behind its first call, nothing of the second shows as text.
-void expect_no_text_of_cut_calls(const MakeParser& make, const std::string& text) {
+// Wherever a limit cuts an answer, nothing of its calls shows as text, but what may be the first letters of a mark; and
+// it does not matter in what pieces the text came.
+void expect_no_text_of_cut_calls(const MakeParser& make, const std::string& text, size_t mark_letters = 3) {
   size_t calls = 0;
   for (size_t size = 0; size <= text.size(); ++size) {
-    const Parts parts = parse(make, {std::string_view(text).substr(0, size)});
-    if (!parts.calls.empty()) EXPECT_EQ(parts.content, "") << text.substr(0, size);
+    const std::string_view begin = std::string_view(text).substr(0, size);
+    const Parts parts = parse(make, {begin}, Ending::kCut);
+    if (size > mark_letters) EXPECT_EQ(parts.content, "") << begin;
+    std::vector<std::string_view> characters;
+    for (size_t i = 0; i < size; ++i) characters.push_back(begin.substr(i, 1));
+    EXPECT_EQ(parse(make, characters, Ending::kCut), parts) << begin;
+    const Parts ended = parse(make, {begin});
+    if (!ended.calls.empty()) EXPECT_EQ(ended.content, "") << begin;
     calls = parts.calls.size();
   }
   EXPECT_EQ(calls, 2u) << text;
+}
+
+TEST(EveryFormat, WhatALimitCutAndIsNoCallStaysText) {
+  const std::pair<ToolFormat, std::vector<std::string>> cases[] = {
+      {ToolFormat::kHermes, {"a <", "if a < b", "<tool>", "<tool_call>{\"other\"", "x <to"}},
+      {ToolFormat::kJson, {"{\"city\": \"Par", "{\"name\": \"Anna", "[", "[1, 2", "{\"names"}},
+      {ToolFormat::kLlama3Json, {"{\"name\": \"Anna\", \"a", "<|p", "<b"}},
+      {ToolFormat::kMistral, {"[T", "[1", "[TOOLS"}},
+      {ToolFormat::kPythonic, {"[", "[other(a=", "[x", "[add(1, 2)] is", "[add, ", "``"}},
+      {ToolFormat::kHarmony, {"<|channel|>final<|message|>a <|"}},
+  };
+  for (const auto& [format, texts] : cases) {
+    for (const std::string& text : texts) {
+      const size_t head = format == ToolFormat::kHarmony ? text.rfind("|>") + 2 : 0;
+      EXPECT_EQ(parse(tools(format), {text}, Ending::kCut), (Parts{text.substr(head), "", {}})) << text;
+    }
+  }
+  // Content before the call stays, without the blanks between.
+  EXPECT_EQ(parse(tools(ToolFormat::kHermes), {"I look.\n<tool_call>{\"na"}, Ending::kCut), (Parts{"I look.", "", {}}));
 }
 
 TEST(EveryFormat, ASecondCallThatWasCutIsNoText) {
@@ -144,6 +170,10 @@ TEST(EveryFormat, ASecondCallThatWasCutIsNoText) {
         {"```tool_code\nprint(add(a=1))\nprint(get_weather(a='b'))\n```", "```tool_code\nprint(add(a=1))"}}) {
     const Parts whole = parse(tools(ToolFormat::kPythonic), {text});
     EXPECT_EQ(whole.calls.size(), 2u);
+    for (size_t size = 4; size <= text.size(); ++size) {
+      EXPECT_EQ(parse(tools(ToolFormat::kPythonic), {std::string_view(text).substr(0, size)}, Ending::kCut).content, "")
+          << size;
+    }
     for (size_t size = first.size(); size <= text.size(); ++size) {
       const Parts parts = parse(tools(ToolFormat::kPythonic), {std::string_view(text).substr(0, size)});
       EXPECT_EQ(parts.content, "") << text.substr(0, size);

@@ -24,7 +24,7 @@ class Reader {
       if (in_list && take(']')) break;
       if (at_end()) break;
       auto next = call();
-      if (!next && !calls.empty() && at_ >= text_.size()) return calls;
+      if (!next && at_ >= text_.size()) return calls;
       if (!next) return std::nullopt;
       calls.push_back(std::move(*next));
     }

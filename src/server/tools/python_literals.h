@@ -16,8 +16,8 @@ struct PythonCall {
 };
 
 // `[f(a=1), g(b=[2.5, None, {"k": 'v'}])]`, or calls without the list, separated by commas, blanks or line breaks; a
-// `print(…)` around one is looked through. What ends in the middle of a call behind whole ones gives the whole ones.
-// nullopt: something else.
+// `print(…)` around one is looked through. What ends in the middle of a call gives the whole ones before it. nullopt:
+// something else.
 std::optional<std::vector<PythonCall>> parse_python_calls(std::string_view text);
 
 }  // namespace quern::tools

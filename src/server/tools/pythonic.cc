@@ -32,9 +32,9 @@ class PythonicParser final : public OutputParser {
     }
   }
 
-  void finish(OutputDeltas& out) override {
-    if (json_) return json_->finish(out);
-    if (!text_) tell(out);
+  void finish(OutputDeltas& out, Ending ending) override {
+    if (json_) return json_->finish(out, ending);
+    if (!text_) tell(ending, out);
     sink_.finish(out);
   }
 
@@ -63,10 +63,19 @@ class PythonicParser final : public OutputParser {
     return next != std::string::npos && held_[next] == '{';
   }
 
-  void tell(OutputDeltas& out) {
+  // Whether `source` ends inside its first call: behind a tool's name, or in what may become one.
+  bool is_cut_call(std::string_view source) const {
+    source.remove_prefix(std::min(source.find_first_not_of("[ \t\r\n"), source.size()));
+    const size_t end = source.find('(');
+    if (end != std::string_view::npos) return sink_.knows(source.substr(0, end));
+    return !source.empty() && sink_.may_name(source);
+  }
+
+  void tell(Ending ending, OutputDeltas& out) {
     std::string_view source = held_;
     source.remove_prefix(std::min(source.find_first_not_of(" \t\r\n"), source.size()));
     std::string_view rest;
+    const bool is_fenced = source.starts_with(kPythonFence);
     if (source.starts_with(kPythonFence)) {
       source.remove_prefix(kPythonFence.size());
       const size_t end = source.find("```");
@@ -78,6 +87,10 @@ class PythonicParser final : public OutputParser {
       }
     }
     const auto calls = parse_python_calls(source);
+    if (ending == Ending::kCut && calls && calls->empty() && (is_fenced || is_cut_call(source))) return;
+    if (ending == Ending::kCut && source.starts_with('`') && kPythonFence.starts_with(source)) {
+      return sink_.cut_mark(held_, ending, out);
+    }
     const auto known = [this](const PythonCall& call) { return sink_.knows(call.name); };
     if (!calls || calls->empty() || !std::ranges::all_of(*calls, known)) return sink_.content(held_, out);
     for (const PythonCall& call : *calls) {

@@ -14,7 +14,7 @@ class PlainParser final : public OutputParser {
   void push(std::string_view text, OutputDeltas& out) override {
     if (!text.empty()) out.push_back({.kind = OutputDelta::Kind::kContent, .text = std::string(text)});
   }
-  void finish(OutputDeltas&) override {}
+  void finish(OutputDeltas&, Ending) override {}
 };
 
 class ReasoningParser final : public OutputParser {
@@ -33,13 +33,13 @@ class ReasoningParser final : public OutputParser {
     if (state_ == State::kAfter) next_->push(std::exchange(held_, {}), out);
   }
 
-  void finish(OutputDeltas& out) override {
+  void finish(OutputDeltas& out, Ending ending) override {
     if (state_ == State::kBegin) next_->push(held_, out);
     if (state_ == State::kReasoning) {
       const size_t end = held_.find_last_not_of(kBlanks);
       tell(std::string_view(held_).substr(0, end == std::string::npos ? 0 : end + 1), out);
     }
-    next_->finish(out);
+    next_->finish(out, ending);
   }
 
  private:

@@ -89,6 +89,8 @@ QuernFfiStatus quern_tokenizer_decode(const QuernTokenizer* tokenizer, const uin
 // The token as the vocabulary writes it, and the bytes it stands for in running text; both empty for an unused id.
 QuernBuffer quern_tokenizer_piece(const QuernTokenizer* tokenizer, uint32_t id);
 QuernBuffer quern_tokenizer_token_bytes(const QuernTokenizer* tokenizer, uint32_t id);
+// What a token adds to a decoded text, at its start or behind other tokens.
+QuernBuffer quern_tokenizer_text_bytes(const QuernTokenizer* tokenizer, uint32_t id, uint8_t at_start);
 int64_t quern_tokenizer_token_id(const QuernTokenizer* tokenizer, QuernBytes piece);  // -1 when there is none
 uint8_t quern_tokenizer_is_special(const QuernTokenizer* tokenizer, uint32_t id);
 uint32_t quern_tokenizer_vocab_size(const QuernTokenizer* tokenizer);  // highest id + 1

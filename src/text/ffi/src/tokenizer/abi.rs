@@ -156,6 +156,11 @@ pub unsafe extern "C" fn quern_tokenizer_token_bytes(tokenizer: *const Tokenizer
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn quern_tokenizer_text_bytes(tokenizer: *const Tokenizer, id: u32, at_start: u8) -> Buffer {
+    Buffer::from(quiet_unwind(|| (*tokenizer).text_bytes(id, at_start != 0)).unwrap_or_default())
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn quern_tokenizer_token_id(tokenizer: *const Tokenizer, piece: Bytes) -> i64 {
     let id = quiet_unwind(|| (*tokenizer).token_id(piece.as_str("piece").ok()?));
     id.ok().flatten().map_or(-1, i64::from)

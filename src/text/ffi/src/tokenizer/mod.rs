@@ -126,9 +126,26 @@ impl Tokenizer {
     pub fn token_bytes(&self, id: u32) -> Vec<u8> {
         match self.piece(id) {
             Some(piece) if self.is_special(id) => piece.into_bytes(),
-            Some(piece) => self.style.bytes(&piece),
+            Some(piece) => self.word_piece_text(&piece, false).unwrap_or_else(|| self.style.bytes(&piece)),
             None => vec![],
         }
+    }
+
+    /// What a token adds to a decoded text. WordPiece's decoder treats the first piece of a text unlike the others, and
+    /// sets a blank before a special token too.
+    pub fn text_bytes(&self, id: u32, at_start: bool) -> Vec<u8> {
+        let text = self.piece(id).and_then(|piece| self.word_piece_text(&piece, at_start));
+        text.unwrap_or_else(|| self.token_bytes(id))
+    }
+
+    /// As the library's decoder writes it, which looks at one piece at a time, its clean-up of blanks included.
+    fn word_piece_text(&self, piece: &str, at_start: bool) -> Option<Vec<u8>> {
+        let Some(DecoderWrapper::WordPiece(decoder)) = &self.decoder else { return None };
+        let mut pieces = vec![piece.to_string()];
+        if !at_start {
+            pieces.insert(0, String::new());
+        }
+        decoder.decode_chain(pieces).ok()?.pop().map(String::into_bytes)
     }
 
     pub fn token_id(&self, piece: &str) -> Option<u32> {

@@ -12,7 +12,7 @@ enum Spelling {
     SentencePiece {
         byte_fallback: bool,
     },
-    /// A word, or `##` and the rest of one.
+    /// A word, or `##` and the rest of one. Where the decoder is WordPiece's alone, it is asked itself.
     WordPiece,
     Plain,
 }
@@ -30,10 +30,11 @@ impl PieceStyle {
         let has = |kind: &str| steps.iter().any(|step| step["type"] == kind);
         let replaces_space =
             steps.iter().any(|step| step["type"] == "Replace" && step["pattern"]["String"] == "\u{2581}");
+        let is_word_piece = matches!(decoder, Some(DecoderWrapper::WordPiece(_)));
         let strips = steps.iter().any(|step| match step["type"].as_str() {
             Some("Strip") => step["content"] == " " && step["start"].as_u64().unwrap_or(0) > 0,
             Some("Metaspace") => step["prepend_scheme"] != "never",
-            Some("WordPiece") => true,
+            Some("WordPiece") => !is_word_piece,
             _ => false,
         });
         let spelling = if has("ByteLevel") {
