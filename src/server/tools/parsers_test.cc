@@ -115,12 +115,16 @@ void expect_no_text_of_cut_calls(const MakeParser& make, const std::string& text
   for (size_t size = 0; size <= text.size(); ++size) {
     const std::string_view begin = std::string_view(text).substr(0, size);
     const Parts parts = parse(make, {begin}, Ending::kCut);
-    if (size > mark_letters) EXPECT_EQ(parts.content, "") << begin;
+    if (size > mark_letters) {
+      EXPECT_EQ(parts.content, "") << begin;
+    }
     std::vector<std::string_view> characters;
     for (size_t i = 0; i < size; ++i) characters.push_back(begin.substr(i, 1));
     EXPECT_EQ(parse(make, characters, Ending::kCut), parts) << begin;
     const Parts ended = parse(make, {begin});
-    if (!ended.calls.empty()) EXPECT_EQ(ended.content, "") << begin;
+    if (!ended.calls.empty()) {
+      EXPECT_EQ(ended.content, "") << begin;
+    }
     calls = parts.calls.size();
   }
   EXPECT_EQ(calls, 2u) << text;

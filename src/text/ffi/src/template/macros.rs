@@ -101,7 +101,7 @@ impl OpenMacro<'_> {
         let control = if result.ends_with("-%}") { "-" } else { "" };
         result.push_str(&format!("{{%- set {0} = {FUNCTION}({0}) {control}%}}", self.name));
         let comma = if self.declares { ", " } else { "" };
-        result.insert_str(self.close, &format!("{comma}{}", COLLECTED.join(", ")));
+        result.insert_str(self.close, &format!("{comma}{}=none, {}=none", COLLECTED[0], COLLECTED[1]));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod abi;
 mod clock;
+mod cycler;
 mod dialect;
 mod filters;
 mod generation;
@@ -72,6 +73,7 @@ impl Template {
         python::add_to(&mut environment);
         filters::add_to(&mut environment);
         macros::add_to(&mut environment);
+        cycler::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
         marks.add_to(&mut environment);
         environment
