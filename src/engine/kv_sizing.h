@@ -11,6 +11,9 @@
 
 namespace quern {
 
+// Rows of logits that a runner has from its start; more come when they are first needed.
+inline constexpr int32_t kReservedLogitsRows = 16;
+
 struct KvSize {
   int32_t num_blocks = 0;
   int32_t max_model_len = 0;  // one sequence of this length always fits

@@ -13,8 +13,8 @@
 namespace quern {
 namespace {
 
-constexpr int64_t kProgramBytes = 14 << 20;
-constexpr int64_t kBytesPerWord = 270;       // of the vocabulary: the tokenizer's tables and the words of grammars
+constexpr int64_t kProgramBytes = 12 << 20;
+constexpr int64_t kBytesPerWord = 223;       // of the vocabulary: the tokenizer's tables and the words of grammars
 constexpr int32_t kVocabOfNumbers = 128000;  // where only numbers are known
 
 int64_t weights_of(const MemoryCount& count) {
@@ -35,7 +35,8 @@ Result<MemoryEstimate> estimate_encoder(const ModelSource& source, Precision pre
   estimate.weights = weights_of(loaded);
   estimate.weights_mapped = loaded.in_place_bytes;
   estimate.kv_cache = meter.count().kv_bytes;
-  const int64_t host_states = std::min(batch, longest) * model->config().hidden_size * int64_t{sizeof(float)};
+  const int64_t tokens = static_cast<int64_t>(inputs.size()) * longest;
+  const int64_t host_states = tokens * model->config().hidden_size * int64_t{sizeof(float)};
   estimate.activations = meter.count().buffer_bytes - loaded.buffer_bytes + host_states;
   estimate.overhead = overhead_bytes(model->config().vocab_size);
   estimate.max_model_len = static_cast<int32_t>(longest);
@@ -80,7 +81,9 @@ Result<MemoryEstimate> estimate_memory(const ModelSource& source, const EngineOp
   estimate.overhead = overhead_bytes(model->config().vocab_size);
 
   QUERN_ASSIGN(const auto runner, Runner::create(std::move(device), std::move(model), runner_settings));
-  estimate.activations = meter.count().buffer_bytes - loaded.buffer_bytes + runner->logits_bytes();
+  const int32_t rows = std::min(runner_settings.max_logits_rows, kReservedLogitsRows);
+  const int64_t host_logits = int64_t{rows} * runner->config().vocab_size * int64_t{sizeof(float)};
+  estimate.activations = meter.count().buffer_bytes - loaded.buffer_bytes + host_logits;
   KvLayout layout = runner->window_kv_groups();
   const int64_t taken = estimate.weights - estimate.weights_mapped + estimate.activations + estimate.overhead;
   const KvNeeds needs = kv_needs(runner->config(), layout, left(taken));
@@ -100,11 +103,16 @@ Result<MemoryEstimate> estimate_memory(const std::filesystem::path& path, const 
 Result<MemoryEstimate> estimate_memory(const ModelNumbers& numbers, const EngineOptions& options) {
   QUERN_ASSIGN(const RunnerOptions runner, runner_options(options));
   MemoryEstimate estimate{.weights = numbers.weight_bytes, .overhead = overhead_bytes(kVocabOfNumbers)};
-  // The stream four times over, queries and what attention gives, and a feed-forward part four times as wide, twice.
-  const int64_t row = int64_t{numbers.hidden} * (4 + 8) + int64_t{2} * numbers.heads * std::max(numbers.head_dim, 1);
-  estimate.activations = row * runner.max_num_batched_tokens * int64_t{sizeof(float)};
   estimate.max_model_len = numbers.context_length;
-  if (!numbers.has_cache) return estimate;
+  // Rows as wide as the stream, and a feed-forward part of four times that.
+  constexpr int64_t kEncoderRows = 7 + 4, kDecoderRows = 4 + 2 * 4;
+  const int64_t hidden = numbers.hidden * int64_t{sizeof(float)};
+  if (!numbers.has_cache) {
+    estimate.activations = kEncoderRows * hidden * EncoderQueueOptions().batch_tokens_max;
+    return estimate;
+  }
+  const int64_t heads = int64_t{2} * numbers.heads * numbers.head_dim * int64_t{sizeof(float)};
+  estimate.activations = (kDecoderRows * hidden + heads) * runner.max_num_batched_tokens;
   const KvDType automatic = runner.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
   const KvDType key = runner.kv_dtype.value_or(automatic);
   const KvLayout layout = one_kv_group(kv_layers_of(numbers, key, runner.kv_value_dtype.value_or(key)), {});

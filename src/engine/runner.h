@@ -52,7 +52,6 @@ class Runner {
   const ModelSource* source() const { return source_.get(); }  // null in tests
   Device& device() { return *device_; }
   DecoderModel& model() { return *model_; }
-  int64_t logits_bytes() const { return static_cast<int64_t>(logits_.size() * sizeof(float)); }  // of the host
 
   // How storage may be laid out: a block for all layers, or for one of several groups of them.
   KvLayout one_kv_group() const;

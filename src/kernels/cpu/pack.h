@@ -35,9 +35,6 @@ class CpuWeight final : public Weight {
   // Keeps pointers to the source rows, copies nothing. Errors: kInvalidArgument.
   static Result<std::unique_ptr<CpuWeight>> create(std::span<const WeightRows> parts, int64_t planes);
 
-  // What pack() takes; 0 for a type without a packed form.
-  size_t packed_bytes() const;
-
   // Packs all rows into panels. The source of quantised types is not read any more, that of float types for single rows
   // only. Does nothing for a type without a packed form. Runs on `pool` where it is not null. Errors:
   // kResourceExhausted.
