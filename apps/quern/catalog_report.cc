@@ -59,6 +59,14 @@ std::string source_text(const ModelFileSource& source) {
   return "";
 }
 
+Json stored_json(const StoredModel& model) {
+  return {{"name", model.name},
+          {"path", model.path.string()},
+          {"bytes", model.bytes},
+          {"source", model.source},
+          {"pulled_at", model.pulled_at}};
+}
+
 Json model_json(const CatalogModel& model) {
   Json sizes = Json::array();
   for (const CatalogSize& size : model.sizes) sizes.push_back(size_json(size));

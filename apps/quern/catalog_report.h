@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "platform/catalog/catalog.h"
+#include "platform/store.h"
 #include "quern/status.h"
 
 namespace quern::cli {
@@ -19,6 +20,9 @@ Json model_json(const CatalogModel& model);
 // {"name","kind","family","license"|null,"context"|null,"format","quantization"|null,"size"|null,"bytes"|null,
 //  "sha256"|null,"description","sources":["hf:…"]}
 Json variant_json(const CatalogModel& model, const CatalogVariant& variant);
+
+// {"name","path","bytes","source","pulled_at"}
+Json stored_json(const StoredModel& model);
 
 // "hf:org/repo@revision:file" and the like.
 std::string source_text(const ModelFileSource& source);

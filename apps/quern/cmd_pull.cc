@@ -22,14 +22,6 @@ struct StoreOptions {
   bool path_only = false;
 };
 
-Json stored_json(const StoredModel& model) {
-  return {{"name", model.name},
-          {"path", model.path.string()},
-          {"bytes", model.bytes},
-          {"source", model.source},
-          {"pulled_at", model.pulled_at}};
-}
-
 Status pull(const StoreOptions& options) {
   ProgressBar bar;
   QUERN_ASSIGN(const StoredModel model, pull_model(options.models.front(), bar.callback()));

@@ -17,14 +17,6 @@ struct ShowOptions {
   bool json = false;
 };
 
-Json stored_json(const StoredModel& model) {
-  return {{"name", model.name},
-          {"path", model.path.string()},
-          {"bytes", model.bytes},
-          {"source", model.source},
-          {"pulled_at", model.pulled_at}};
-}
-
 // The variant's facts first, then the model's where it says nothing.
 Json entry_json(const Catalog::Entry& entry) {
   Json json = variant_json(*entry.model, *entry.variant);

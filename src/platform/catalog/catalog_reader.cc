@@ -29,7 +29,7 @@ Status check_one_of(const JsonFields& fields, const char* key, const std::string
   return fields.refuse(key, fmt::format("'{}' is not one of {}", value.substr(0, 64), fmt::join(known, ", ")));
 }
 
-bool is_sha256(const std::string& text) {
+bool is_digest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
@@ -133,7 +133,7 @@ Result<CatalogVariant> read_variant_itself(const JsonFields& fields, CatalogOrig
   QUERN_ASSIGN(variant.file, fields.text_or("file", ""));
   QUERN_ASSIGN(variant.bytes, fields.integer_or("bytes", -1, 0, int64_t{1} << 50));
   QUERN_ASSIGN(variant.sha256, fields.text_or("sha256", ""));
-  if (!variant.sha256.empty() && !is_sha256(variant.sha256)) {
+  if (!variant.sha256.empty() && !is_digest(variant.sha256)) {
     return fields.refuse("sha256", "must be 64 lower-case hexadecimal digits");
   }
   QUERN_ASSIGN(variant.projectors, fields.texts_or_none("projectors", 16));

@@ -10,7 +10,7 @@ namespace quern {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int64_t kContextMax = int64_t{1} << 30;
+constexpr int64_t kTokensMax = int64_t{1} << 30;
 constexpr size_t kTemplateMax = 256 << 10;
 
 // model_format, as Xinference calls it.
@@ -19,10 +19,10 @@ struct Format {
   std::string_view format;  // here
   std::string_view scheme;
 };
-constexpr Format kFormats[] = {{"pytorch", "safetensors", ""}, {"ggufv2", "gguf", ""},
-                               {"awq", "safetensors", "awq"},  {"gptq", "safetensors", "gptq"},
-                               {"fp8", "safetensors", "fp8"},  {"fp4", "safetensors", "fp4"},
-                               {"bnb", "safetensors", "bnb"},  {"mlx", "mlx", ""}};
+constexpr Format kTheirFormats[] = {{"pytorch", "safetensors", ""}, {"ggufv2", "gguf", ""},
+                                    {"awq", "safetensors", "awq"},  {"gptq", "safetensors", "gptq"},
+                                    {"fp8", "safetensors", "fp8"},  {"fp4", "safetensors", "fp4"},
+                                    {"bnb", "safetensors", "bnb"},  {"mlx", "mlx", ""}};
 
 bool has_one_of(const std::vector<std::string>& list, std::initializer_list<std::string_view> wanted) {
   return std::ranges::any_of(
@@ -132,8 +132,8 @@ Status read_places(const JsonFields& fields, const Spec& spec, CatalogModel& mod
 
 Status read_spec(const JsonFields& fields, CatalogModel& model) {
   QUERN_ASSIGN(const std::string name, fields.text_or("model_format", "pytorch", 32));
-  const auto* format = std::ranges::find(kFormats, std::string_view(name), &Format::name);
-  if (format == std::end(kFormats)) {
+  const auto* format = std::ranges::find(kTheirFormats, std::string_view(name), &Format::name);
+  if (format == std::end(kTheirFormats)) {
     return fields.refuse("model_format", fmt::format("'{}' is not known here", name));
   }
   Spec spec{.format = *format, .size = ""};
@@ -177,7 +177,7 @@ Status read_facts(const JsonFields& fields, std::string_view type, CatalogModel&
   }
   QUERN_ASSIGN(model.description, fields.text_or("model_description", "", 16384));
   const char* context = type == "embedding" || type == "rerank" ? "max_tokens" : "context_length";
-  QUERN_ASSIGN(model.context, fields.integer_or(context, type == "LLM" ? 2048 : 0, 1, kContextMax));
+  QUERN_ASSIGN(model.context, fields.integer_or(context, type == "LLM" ? 2048 : 0, 1, kTokensMax));
   QUERN_ASSIGN(const int64_t dimensions, fields.integer_or("dimensions", 0, 1, 1 << 20));
   model.dimensions = static_cast<int32_t>(dimensions);
   QUERN_ASSIGN(model.languages, fields.texts_or_none(type == "LLM" ? "model_lang" : "language", kListMax, 64));
@@ -240,7 +240,7 @@ Result<CatalogModel> read_xinference_form(const JsonFields& fields, std::string_
   QUERN_ASSIGN(const auto specs, fields.objects("model_specs", 256));
   for (const JsonFields& spec : specs) QUERN_TRY(read_spec(spec, model));
   if (specs.empty()) {
-    const Spec flat{.format = kFormats[0], .size = ""};
+    const Spec flat{.format = kTheirFormats[0], .size = ""};
     QUERN_TRY(read_places(fields, flat, model));
   }
   QUERN_TRY(borrow_from_family(fields, built_in, model));
