@@ -14,9 +14,12 @@ std::string shown(std::string_view key) {
   return text;
 }
 
-bool is_clean(const std::string& text) {
-  return std::ranges::none_of(
-      text, [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f; });
+// Short texts may stand in a message or a list: one line.
+bool is_clean(const std::string& text, size_t bytes_max) {
+  return std::ranges::none_of(text, [&](unsigned char c) {
+    const bool breaks = c == '\n' || c == '\t' || c == '\r';
+    return (c < 0x20 && !(breaks && bytes_max > kTextMax)) || c == 0x7f;
+  });
 }
 
 }  // namespace
@@ -56,7 +59,7 @@ Result<std::string> JsonFields::text_or(const char* key, std::string_view otherw
   if (!value->is_string()) return refuse(key, "must be a string");
   const auto& text = value->get_ref<const std::string&>();
   if (text.size() > bytes_max) return refuse(key, fmt::format("{} bytes, at most {}", text.size(), bytes_max));
-  if (!is_clean(text)) return refuse(key, "has control characters");
+  if (!is_clean(text, bytes_max)) return refuse(key, "has control characters");
   return text;
 }
 
@@ -91,7 +94,7 @@ Result<std::vector<std::string>> JsonFields::texts_or_none(const char* key, size
     if (!element.is_string()) return refuse(at, "must be a string");
     const auto& text = element.get_ref<const std::string&>();
     if (text.size() > bytes_max) return refuse(at, fmt::format("{} bytes, at most {}", text.size(), bytes_max));
-    if (!is_clean(text)) return refuse(at, "has control characters");
+    if (!is_clean(text, bytes_max)) return refuse(at, "has control characters");
     texts.push_back(text);
   }
   return texts;

@@ -13,7 +13,7 @@
 
 namespace quern {
 
-inline constexpr size_t kTextMax = 1024;  // bytes of a field, unless the reader says else
+inline constexpr size_t kTextMax = 1024;  // bytes of a field, unless the reader says else; more than that may be lines
 inline constexpr size_t kListMax = 512;   // elements
 
 class JsonFields {
