@@ -2,7 +2,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "platform/catalog.h"
+#include "platform/catalog/catalog.h"
+#include "platform/catalog/registrations.h"
 #include "platform/model_name.h"
 #include "targets.h"
 
@@ -32,6 +33,13 @@ void run_names(std::string_view input) {
     if (!name->revision.empty()) check_stays_inside(name->revision);
   }
   if (auto catalog = Catalog::parse(text); !catalog) check_refusal(catalog.error());
+  const auto registration = parse_registration(text);
+  if (!registration) return check_refusal(registration.error());
+  check_stays_inside(registration->name);
+  for (const CatalogVariant& variant : registration->model.variants) {
+    check_stays_inside(variant.tag);
+    QUERN_CHECK(!variant.sources.empty());
+  }
 }
 
 }  // namespace quern::fuzz

@@ -64,7 +64,17 @@ Seed split_pair() {
 }
 
 std::vector<Seed> name_seeds() {
-  std::vector<Seed> seeds = {{"catalog", read_file(fs::path(QUERN_TEST_DATA).parent_path() / "data" / "catalog.json")}};
+  std::vector<Seed> seeds = {
+      {"catalog", read_file(fs::path(QUERN_TEST_DATA).parent_path() / "data" / "catalog" / "rerank.json")},
+      {"registration", R"({"name": "mine", "aliases": ["my"], "kind": "chat", "family": "llama", "context": 4096,
+          "sizes": {"1b": {"parameters_b": 1.1, "layers": 22}}, "variants": [{"size": "1b", "format": "gguf",
+          "quantizations": ["Q4_K_M", "Q8_0"], "sources": [{"hf": "o/m", "file": "m-{quantization}.gguf"},
+          {"path": "/models/m.gguf"}, {"url": "https://example.org/m.gguf"}]}]})"},
+      {"registration_xinference", R"({"version": 2, "context_length": 32768, "model_name": "demo", "model_lang": ["en"],
+          "model_ability": ["chat"], "model_family": "qwen3", "model_specs": [{"model_format": "ggufv2",
+          "model_size_in_billions": "1_7", "quantizations": ["q8_0"], "model_uri": "file:///m", "model_file_name_template":
+          "{quantization}.gguf", "model_src": {"huggingface": {"model_id": "o/{quantization}", "quantizations": ["Q4"]}}},
+          {"model_format": "gptq", "model_size_in_billions": 7, "quantization": "Int4", "model_id": "o/m"}]})"}};
   for (const char* name :
        {"smollm2", "qwen2.5:0.5b-q4_k_m", "hf:org/repo", "hf:org/repo@main:dir/file.gguf", "modelscope:o/r:Q4_K_M",
         "pypi:package==1.0:dir/model.gguf", "https://example.org/a.gguf", "./model.gguf", "hf:../..", "hf:a/b:../c"}) {

@@ -39,7 +39,7 @@ int last_http_status();                           // of the latest run_http_…:
 void run_schema(std::string_view schema);         // JSON schema to grammar to a text
 void run_grammar(std::string_view input);         // u8 chooses GBNF or Lark, regex, choices; its text
 void run_adapter(std::string_view input);  // u32 size of adapter_config.json, itself, the weights (or a GGUF file)
-void run_names(std::string_view text);     // what a user writes for MODEL; catalogue documents
+void run_names(std::string_view text);     // what a user writes for MODEL; catalogue documents, registrations
 
 // What holds for every refusal: one line, neither empty nor endless.
 void check_refusal(const Error& error);

@@ -10,7 +10,7 @@
 #include "formats/gguf/gguf_folder.h"
 #include "generation_options.h"
 #include "model_arg.h"
-#include "platform/catalog.h"
+#include "platform/catalog/catalog.h"
 #include "platform/model_name.h"
 #include "server/route.h"
 
@@ -118,7 +118,7 @@ Status check_name(const std::string& model) {
     return not_found(fmt::format("{}: no such file or folder", model));
   }
   if (name.kind != ModelNameKind::kCatalog) return {};
-  QUERN_ASSIGN(const Catalog catalog, Catalog::built_in());
+  QUERN_ASSIGN(const Catalog catalog, Catalog::open());
   QUERN_TRY(catalog.find(name.name, name.tag));
   return {};
 }
@@ -127,7 +127,7 @@ Status check_name(const std::string& model) {
 std::optional<ModelTask> task_of_catalog(const std::string& model) {
   const auto name = parse_model_name(model);
   if (!name || name->kind != ModelNameKind::kCatalog) return std::nullopt;
-  const auto catalog = Catalog::built_in();
+  const auto catalog = Catalog::open();
   if (!catalog) return std::nullopt;
   const auto entry = catalog->find(name->name, name->tag);
   if (!entry) return std::nullopt;

@@ -254,10 +254,7 @@ Result<std::unique_ptr<Engine>> create_engine(EngineParts parts, const EngineOpt
   QUERN_ASSIGN(const Speculation speculation, parse_speculation("speculative_method", options.speculative_method));
   const ModelConfig& config = parts.runner->config();
   KvLayout layout = parts.runner->window_kv_groups();
-  const KvNeeds needs{.context_length = config.context_length,
-                      .block_bytes = layout.block_bytes(),
-                      .bytes_available = available_memory_bytes(),
-                      .groups = {.block_size = kKvBlockSize, .windows = layout.windows}};
+  const KvNeeds needs = kv_needs(config, layout, available_memory_bytes());
   QUERN_ASSIGN(const KvSize size, size_kv(options, needs));
   QUERN_TRY(parts.runner->allocate_kv(size.num_blocks, std::move(layout)));
   QUERN_ASSIGN(auto disk, open_disk(options, *parts.runner));

@@ -34,6 +34,13 @@ Result<int64_t> wanted_model_len(const EngineOptions& options, int32_t context_l
 
 }  // namespace
 
+KvNeeds kv_needs(const ModelConfig& config, const KvLayout& layout, int64_t bytes_available) {
+  return {.context_length = config.context_length,
+          .block_bytes = layout.block_bytes(),
+          .bytes_available = bytes_available,
+          .groups = {.block_size = kKvBlockSize, .windows = layout.windows}};
+}
+
 Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
   QUERN_ASSIGN(const int64_t model_len, wanted_model_len(options, needs.context_length));
   if (options.kv_cache_bytes < 0)

@@ -3,11 +3,16 @@
 
 #include <cstdint>
 
+#include "models/kv_layout.h"
+#include "models/model_config.h"
 #include "quern/engine.h"
 #include "quern/status.h"
 #include "sched/block_groups.h"
 
 namespace quern {
+
+// Rows of logits that a runner has from its start; more come when they are first needed.
+inline constexpr int32_t kReservedLogitsRows = 16;
 
 struct KvSize {
   int32_t num_blocks = 0;
@@ -20,6 +25,9 @@ struct KvNeeds {
   int64_t bytes_available = 0;  // memory that may be used without hurting others
   BlockGroups groups;
 };
+
+// What a model asks for whose cache is laid out so.
+KvNeeds kv_needs(const ModelConfig& config, const KvLayout& layout, int64_t bytes_available);
 
 // kInvalidArgument names the option; kResourceExhausted when max_model_len was asked for and memory does not allow it.
 Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/kv_sizing.h"
 
 namespace quern {
 
@@ -14,7 +15,6 @@ constexpr int32_t kBatchedTokensMax = 1 << 16;
 constexpr int32_t kNumSeqsMax = 4096;
 constexpr int32_t kThreadsMax = 1024;
 constexpr int32_t kSpareLogitsRows = 64;
-constexpr int32_t kReservedLogitsRows = 16;  // the rest comes when it is first needed
 
 Status check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return {};

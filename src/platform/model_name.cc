@@ -61,6 +61,15 @@ Result<ModelName> parse_pypi(std::string_view text, std::string_view whole) {
   return name;
 }
 
+bool is_loopback(const std::string& url) {
+  for (const char* prefix : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
+    const std::string_view host(prefix);
+    if (url.starts_with(host) && (url.size() == host.size() || url[host.size()] == ':' || url[host.size()] == '/'))
+      return true;
+  }
+  return false;
+}
+
 bool is_short_and_printable(std::string_view text) {
   return text.size() <= 1024 && std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
@@ -80,6 +89,10 @@ bool is_safe_relative_path(const std::string& path) {
     begin = end + 1;
   }
   return true;
+}
+
+bool is_allowed_url(const std::string& url) {
+  return url.starts_with("https://") || (url.starts_with("http://") && is_loopback(url));
 }
 
 Result<ModelName> parse_model_name(const std::string& text) {

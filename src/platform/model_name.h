@@ -27,4 +27,7 @@ Result<ModelName> parse_model_name(const std::string& text);
 // A relative path that stays inside its folder: no "..", no absolute or empty part, no backslash or control character.
 bool is_safe_relative_path(const std::string& path);
 
+// https, or http to this machine.
+bool is_allowed_url(const std::string& url);
+
 }  // namespace quern

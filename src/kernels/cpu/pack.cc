@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "kernels/cpu/matmul_bf16.h"
 #include "kernels/cpu/pack_rows.h"
+#include "kernels/cpu/packed_size.h"
 
 namespace quern {
 namespace {
@@ -85,13 +86,22 @@ Result<std::unique_ptr<CpuWeight>> CpuWeight::create(std::span<const WeightRows>
   return weight;
 }
 
+size_t packed_bytes(const Weight& weight) {
+  const bool is_bf16 = packs_to_bf16(weight.dtype);
+  if (!is_bf16 && packed_layout(weight.dtype).record_blocks == 0) return 0;
+  const int64_t num_panels = weight.planes * ((weight.rows + kPanelRows - 1) / kPanelRows);
+  const size_t panel = is_bf16 ? bf16_panel_bytes(weight.cols) : panel_bytes(weight.dtype, weight.cols);
+  return static_cast<size_t>(num_panels) * panel;
+}
+
 Status CpuWeight::pack(ThreadPool* pool) {
+  const size_t bytes = packed_bytes(*this);
+  if (bytes == 0) return {};
   is_bf16_ = packs_to_bf16(dtype);
-  if (!is_bf16_ && packed_layout(dtype).record_blocks == 0) return {};
   panels_per_plane_ = (rows + kPanelRows - 1) / kPanelRows;
-  panel_bytes_ = is_bf16_ ? bf16_panel_bytes(cols) : quern::panel_bytes(dtype, cols);
   const int64_t num_panels = planes * panels_per_plane_;
-  QUERN_TRY(panels_.allocate(static_cast<size_t>(num_panels) * panel_bytes_));
+  panel_bytes_ = bytes / static_cast<size_t>(num_panels);
+  QUERN_TRY(panels_.allocate(bytes));
   device_bytes = panels_.size();
 
   constexpr int64_t kPanelsPerTask = 4;

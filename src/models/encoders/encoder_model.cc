@@ -92,8 +92,9 @@ Status EncoderForward::reserve(int64_t tokens) {
   for (std::unique_ptr<Buffer>* buffer : {&x_, &normed_, &query_, &key_, &value_, &attended_}) {
     QUERN_ASSIGN(*buffer, device_.allocate(tokens * hidden));
   }
-  for (std::unique_ptr<Buffer>* buffer : {&up_, &gate_}) {
-    QUERN_ASSIGN(*buffer, device_.allocate(tokens * config_.intermediate_size));
+  QUERN_ASSIGN(up_, device_.allocate(tokens * config_.intermediate_size));
+  if (config_.gated) {
+    QUERN_ASSIGN(gate_, device_.allocate(tokens * config_.intermediate_size));
   }
   for (size_t i = 0; i < ropes_.size(); ++i) {
     QUERN_ASSIGN(cosine_[i], device_.allocate(tokens * ropes_[i].half()));
@@ -248,8 +249,8 @@ void EncoderForward::attend(size_t layer, Mat x, std::span<const SequenceSpan> s
 
 void EncoderForward::feed_forward(const EncoderLayerWeights& weights, Mat x, Mat out) {
   const Mat up = rows(up_, x.rows, config_.intermediate_size);
-  const Mat gate = rows(gate_, x.rows, config_.intermediate_size);
   if (config_.gated) {
+    const Mat gate = rows(gate_, x.rows, config_.intermediate_size);
     const Device::MatmulTarget targets[] = {{weights.mlp.gate.weight, weights.mlp.gate.bias, gate},
                                             {weights.mlp.up.weight, weights.mlp.up.bias, up}};
     device_.matmul(x, targets);

@@ -1,0 +1,13 @@
+// How large the packed form of a weight is.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/device.h"
+
+namespace quern {
+
+// Bytes of panels that CpuWeight::pack() takes; 0 for a type without a packed form on this machine.
+size_t packed_bytes(const Weight& weight);
+
+}  // namespace quern
