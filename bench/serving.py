@@ -105,7 +105,7 @@ def disk(args):
 
 def speculation(args):
     # Copying is forced, so that any model does it: the likeliest continuation of a list that repeats is the list.
-    text = document(6) * 4
+    text = (document(12) * 3).rstrip()
     rates = {}
     with Server(args) as server:
         answers = set()
@@ -142,8 +142,19 @@ def intruder(args):
            f"first token {median(alone):.2f} s alone, {first[0][0]:.2f} s: {first[0][0] / median(alone):.2f} times")
 
 
+def prompts_of(server, count, tokens):
+    """Token ids, so that every server gets prompts of exactly this length; they share nothing, not even the first token."""
+    ids = []
+    for text in texts(count, tokens):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        connection.request("POST", "/tokenize", json.dumps({"model": MODEL_NAME, "prompt": text}), {"Content-Type": "application/json"})
+        ids.append(json.loads(connection.getresponse().read())["tokens"][:tokens])
+        assert len(ids[-1]) == tokens
+    return ids
+
+
 def texts(count, words):
-    """Prompts of about `words` words that share nothing, not even their first token."""
+    """Texts of so many words and a number in front."""
     draw = random.Random(1)
     vocabulary = ("river stone lantern harbour winter copper letter garden mountain signal orchard captain mirror thunder "
                   "village basket feather island kitchen whistle").split()
@@ -207,25 +218,27 @@ def crowd(args):
     if args.vllm:
         servers["vllm"] = lambda: Peer([args.vllm, "serve", args.vllm_model, "--served-model-name", MODEL_NAME, "--max-model-len", "1024",
                                         "--max-num-seqs", "64", "--port", "PORT"], 9872)
-    prompts = texts(32, args.crowd_words)
+    with Server(args) as server:
+        prompts = prompts_of(server, 64, 128)
     rates = {name: [] for name in servers}
     for _ in range(args.turns):
         for name, start in servers.items():
             with start() as server:
-                ask_all(server.port, prompts[:2], 4)
-                seconds, tokens = ask_all(server.port, prompts, 128)
+                ask_all(server.port, prompts[32:], 32)  # memory is touched, threads have started
+                seconds, tokens = ask_all(server.port, prompts[:32], 128)
                 rates[name].append(tokens / seconds)
+            time.sleep(3)  # a peer's children may outlive it for a moment
     ours = median(rates["quern"])
     for name, values in rates.items():
-        report(f"32 streams, about 128 in, 128 out, {name}", f"{median(values):.0f} tok/s out, prefill counted" +
+        report(f"32 streams, 128 in, 128 out, {name}", f"{median(values):.0f} tok/s out, prefill counted" +
                (f": quern has {ours / median(values):.2f} times that" if name != "quern" else ""))
 
 
 def cost(args):
-    """The same work by the engine alone: `quern generate --jsonl`."""
-    prompts, alone, served = texts(32, args.crowd_words), [], []
+    """The same work by the engine alone: `quern generate --jsonl`. Clients ask for one answer after the other, so that 32 streams run all the time."""
+    prompts, alone, served = texts(32 * 4, 100), [], []
     for _ in range(args.turns):
-        process = subprocess.Popen([args.quern, "generate", args.model, "-t", str(args.threads), "--jsonl", "--json"],
+        process = subprocess.Popen([args.quern, "generate", args.model, "-t", str(args.threads), "--jsonl", "--json", "--max-num-seqs", "32"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = lambda prompt, tokens: json.dumps({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}) + "\n"
         process.stdin.write(line("Hi", 1))
@@ -233,12 +246,13 @@ def cost(args):
         process.stdout.readline()
         begin = time.perf_counter()
         process.stdin.write("".join(line(prompt, 128) for prompt in prompts))
-        process.stdin.close()
-        tokens = sum(len(json.loads(answer)["ids"]) for answer in process.stdout)
+        process.stdin.flush()
+        tokens = sum(len(json.loads(process.stdout.readline())["ids"]) for _ in prompts)
         alone.append(tokens / (time.perf_counter() - begin))
+        process.stdin.close()
         process.wait()
-        with Server(args) as server:
-            ask_all(server.port, prompts[:2], 4)
+        with Server(args, "--max-num-seqs", "32") as server:
+            ask_all(server.port, prompts[:1], 1)
             seconds, tokens = ask_all(server.port, prompts, 128)
             served.append(tokens / seconds)
     report("32 streams", f"{median(alone):.0f} tok/s by the engine alone, {median(served):.0f} over HTTP: {100 - 100 * median(served) / median(alone):.1f} % less")
@@ -256,7 +270,7 @@ def kv(args):
                     shares.append((tokens / (16 * live), live))
         thread = threading.Thread(target=watch)
         thread.start()
-        ask_all(server.port, texts(32, args.crowd_words), 128)
+        ask_all(server.port, prompts_of(server, 32, 128), 128)
         stop.set()
         thread.join()
         report("KV in use / reserved, 32 streams", f"{100 * statistics.mean(share for share, _ in shares):.1f} % on average of {len(shares)} looks")
@@ -332,7 +346,6 @@ def main():
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--crowd-words", type=int, default=100, help="words of the crowd's prompts: about 1.25 tokens each")
     parser.add_argument("--llama-server", metavar="PATH", help="llama.cpp's server, for the crowd")
     parser.add_argument("--vllm", metavar="PATH", help="vLLM's command, for the crowd, with --vllm-model FOLDER (the same weights in bfloat16)")
     parser.add_argument("--vllm-model", metavar="FOLDER")

@@ -155,6 +155,7 @@ struct FinishEvent {  // the last event of each index
   std::optional<Error> error;  // when reason is kError
 };
 struct Event {
+  std::chrono::steady_clock::time_point time;  // when the engine told it
   std::optional<PromptEvent> prompt;
   std::optional<TokenEvent> token;
   std::optional<FinishEvent> finish;
@@ -165,10 +166,11 @@ class EventStream {
   virtual ~EventStream() = default;         // destroying it cancels what still runs
   virtual std::optional<Event> next() = 0;  // blocks; nullopt after the last FinishEvent
   virtual void cancel() = 0;
-  // Called (from the engine's thread) each time next() would not block any more; for event loops. Set before reading,
-  // then read until try_next() says nullopt. When events wait already it is called at once, by the caller's thread. It
-  // must not destroy the stream.
-  virtual void on_ready(std::function<void()> callback) = 0;
+  // Called (from the engine's thread) each time that next() would not block any more; for event loops. Set before
+  // reading, then read until try_next() says nullopt. With events_min > 1 it is called when so many events wait or an
+  // answer ends: who needs the whole answer is woken less often. When events wait already it is called at once, by the
+  // caller's thread. It must not destroy the stream.
+  virtual void on_ready(std::function<void()> callback, size_t events_min = 1) = 0;
   virtual std::optional<Event> try_next() = 0;
   virtual bool finished() const = 0;  // every FinishEvent was taken
 };

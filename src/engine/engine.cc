@@ -46,14 +46,16 @@ class Stream final : public EventStream {
   Stream(std::shared_ptr<EngineMailbox> mailbox, int64_t request_id, std::shared_ptr<const ValidRequest> valid)
       : mailbox_(std::move(mailbox)), request_id_(request_id), valid_(std::move(valid)) {}
   ~Stream() override {
-    valid_->events.on_ready(nullptr);
+    valid_->events.on_ready(nullptr, 1);
     if (!finished()) cancel();
   }
 
   std::optional<Event> next() override { return valid_->events.next(); }
   std::optional<Event> try_next() override { return valid_->events.try_next(); }
   void cancel() override { mailbox_->push(CancelMessage{request_id_}); }
-  void on_ready(std::function<void()> callback) override { valid_->events.on_ready(std::move(callback)); }
+  void on_ready(std::function<void()> callback, size_t events_min) override {
+    valid_->events.on_ready(std::move(callback), events_min);
+  }
   bool finished() const override { return valid_->events.finished(); }
 
  private:

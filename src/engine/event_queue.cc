@@ -3,11 +3,13 @@
 namespace quern {
 
 void EventQueue::push(Event event) {
+  event.time = std::chrono::steady_clock::now();
   {
     const std::lock_guard lock(mutex_);
+    const bool is_last = event.finish.has_value();
     events_.push_back(std::move(event));
     ready_.notify_one();
-    if (events_.size() > 1) return;
+    if (events_.size() != events_min_ && !is_last) return;
   }
   const std::lock_guard lock(callback_mutex_);
   if (callback_) callback_();
@@ -33,13 +35,14 @@ std::optional<Event> EventQueue::try_next() {
   return take();
 }
 
-void EventQueue::on_ready(std::function<void()> callback) {
+void EventQueue::on_ready(std::function<void()> callback, size_t events_min) {
   const std::lock_guard lock(callback_mutex_);
   callback_ = std::move(callback);
   if (!callback_) return;
   bool waiting = false;
   {
     const std::lock_guard events_lock(mutex_);
+    events_min_ = events_min;
     waiting = !events_.empty();
   }
   if (waiting) callback_();

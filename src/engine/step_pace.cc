@@ -10,6 +10,8 @@ namespace {
 constexpr int32_t kManyTokens = 24;  // from here on a step's time is about its tokens
 constexpr int32_t kTokensMin = 16;   // a prompt always moves on by this much
 constexpr int32_t kTokensUnmeasured = 64;
+// So many streams that run are asked to wait no longer than their pace for one that comes; fewer wait longer.
+constexpr double kRunningPerNewcomer = 4;
 
 }  // namespace
 
@@ -47,7 +49,8 @@ int32_t StepPace::prefill_tokens_max(int32_t decodes, int32_t newcomers) const {
   if (ratio_ <= 0 || decodes == 0) return 0;
   const double decode = decode_seconds(decodes);
   if (decode == 0 || token_seconds_ == 0) return kTokensUnmeasured;
-  const double tokens = ratio_ * (decode / token_seconds_ + newcomers) - decodes;
+  const double patience = std::max(1.0, kRunningPerNewcomer * newcomers / decodes);
+  const double tokens = patience * ratio_ * (decode / token_seconds_ + newcomers) - decodes;
   return static_cast<int32_t>(std::clamp(tokens, double{kTokensMin}, 1e6));
 }
 

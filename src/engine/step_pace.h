@@ -22,8 +22,8 @@ class StepPace {
   void record(int32_t decodes, int32_t tokens, double seconds);
 
   // Tokens of prompts for a step with so many decodes; 0: no limit. The pace is the one that streams will have when
-  // the `newcomers`, whose prompts are not computed yet, decode as well: a crowd that comes at once does not trickle
-  // in.
+  // the `newcomers`, whose prompts are not computed yet, decode as well; where there are fewer than four of them to a
+  // newcomer, they wait longer in proportion: a crowd that comes at once does not trickle in.
   int32_t prefill_tokens_max(int32_t decodes, int32_t newcomers) const;
 
   // Of one step that decodes so many sequences, and of one more token in a larger step; 0: not measured yet.

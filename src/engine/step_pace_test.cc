@@ -13,7 +13,8 @@ TEST(StepPace, PromptsGetWhatTheRatioLeaves) {
   pace.record(0, 500, 0.250);  // 0.5 ms a token
   EXPECT_EQ(pace.prefill_tokens_max(8, 0), 72) << "2 * 20 ms are 80 tokens, 8 of which decode";
   EXPECT_EQ(pace.prefill_tokens_max(6, 0), 74) << "the same class of sizes";
-  EXPECT_EQ(pace.prefill_tokens_max(8, 24), 120) << "24 more would take 12 ms";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 2), 76) << "2 more would take 1 ms";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 8), 376) << "one runs for each that comes: four times longer";
   EXPECT_EQ(pace.prefill_tokens_max(200, 0), 16) << "a prompt always moves on";
 }
 

@@ -59,7 +59,7 @@ awaitable<void> answer_whole(const MessageHead& head, const Job& job, EventStrea
     }
     co_return true;
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kWhole, sink);
   if (!end) co_return;  // the client is gone
   if (end->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*end), error_body);
   answer.finish(end->reason);
@@ -84,7 +84,7 @@ awaitable<void> answer_stream(const MessageHead& head, const Job& job, EventStre
     }
     co_return bytes.empty() || co_await reply.write(bytes);
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kStreamed, sink);
   co_await reply.end_stream();
 }
 

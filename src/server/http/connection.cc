@@ -16,6 +16,7 @@
 #include <boost/beast/http.hpp>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "fmt/format.h"
 #include "server/http/parse.h"
@@ -32,6 +33,7 @@ using TlsStream = asio::ssl::stream<PlainStream>;
 
 constexpr std::chrono::milliseconds kGreetingTime{500};  // while stopping, a new connection may still say its request
 constexpr std::chrono::milliseconds kPeekPause{50};
+constexpr size_t kHeldMax = 32 * 1024;  // bytes that hold() keeps back
 
 std::string peer_of(const Socket& socket) {
   error_code error;
@@ -65,6 +67,8 @@ class ConnectionImpl final : public Connection,
   asio::awaitable<void> send(int status, std::string_view content_type, std::string body, Headers headers) override;
   asio::awaitable<void> start_stream(int status, std::string_view content_type, Headers headers) override;
   asio::awaitable<bool> write(std::string_view bytes) override;
+  void hold() override { holding_ = true; }
+  asio::awaitable<bool> release() override;
   asio::awaitable<void> end_stream() override;
   void set_header(std::string name, std::string value) override {
     headers_.emplace_back(std::move(name), std::move(value));
@@ -100,6 +104,8 @@ class ConnectionImpl final : public Connection,
   bool keep_alive_ = true;
   bool head_only_ = false;
   bool streaming_ = false;
+  bool holding_ = false;
+  std::string held_;  // chunks that go out with the next write
   bool gone_ = false;
   bool expired_ = false;
   bool watching_ = false;
@@ -192,6 +198,7 @@ asio::awaitable<bool> ConnectionImpl<Stream>::read_request() {
   busy_ = true;
   status_ = 0;
   bytes_sent_ = 0;
+  holding_ = false;
   headers_.clear();
   plain().expires_after(lobby_.options().read_timeout);
   error = co_await read_message(parser);
@@ -304,7 +311,17 @@ asio::awaitable<void> ConnectionImpl<Stream>::start_stream(int status, std::stri
 template <class Stream>
 asio::awaitable<bool> ConnectionImpl<Stream>::write(std::string_view bytes) {
   if (bytes.empty() || head_only_) co_return !gone_;
-  co_return co_await write_raw(fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes));
+  const std::string chunk = fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+  if (!holding_ || held_.size() + chunk.size() > kHeldMax) co_return co_await write_raw(chunk);
+  held_ += chunk;
+  co_return !gone_;
+}
+
+template <class Stream>
+asio::awaitable<bool> ConnectionImpl<Stream>::release() {
+  holding_ = false;
+  if (held_.empty()) co_return !gone_;
+  co_return co_await write_raw("");
 }
 
 template <class Stream>
@@ -317,7 +334,9 @@ asio::awaitable<void> ConnectionImpl<Stream>::end_stream() {
 
 template <class Stream>
 asio::awaitable<bool> ConnectionImpl<Stream>::write_raw(std::string_view bytes) {
+  std::string held = std::exchange(held_, {});
   if (gone_) co_return false;
+  if (!held.empty()) bytes = held += bytes;
   error_code error;
   plain().expires_after(lobby_.options().write_timeout);
   co_await asio::async_write(stream_, asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));

@@ -71,6 +71,9 @@ class Reply {
   // is gone.
   virtual asio::awaitable<bool> write(std::string_view bytes) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
+  // From hold() to release() what is written may be kept back, a bounded part of it, to go out in one piece.
+  virtual void hold() {}
+  virtual asio::awaitable<bool> release() { co_return !client_gone(); }
 
   // For whatever reply follows, errors included.
   virtual void set_header(std::string name, std::string value) = 0;

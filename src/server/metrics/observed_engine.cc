@@ -23,19 +23,20 @@ class ObservedStream final : public EventStream {
   std::optional<Event> next() override { return observed(stream_->next()); }
   std::optional<Event> try_next() override { return observed(stream_->try_next()); }
   void cancel() override { stream_->cancel(); }
-  void on_ready(std::function<void()> callback) override { stream_->on_ready(std::move(callback)); }
+  void on_ready(std::function<void()> callback, size_t events_min) override {
+    stream_->on_ready(std::move(callback), events_min);
+  }
   bool finished() const override { return stream_->finished(); }
 
  private:
   std::optional<Event> observed(std::optional<Event> event) {
-    if (event && event->token) see_token(event->token->index);
+    if (event && event->token) see_token(event->token->index, event->time);
     if (event && event->finish) see_finish(*event->finish);
     return event;
   }
 
-  void see_token(int32_t index) {
+  void see_token(int32_t index, Clock::time_point now) {
     auto& last = last_token_[static_cast<size_t>(index)];
-    const auto now = Clock::now();
     if (last) {
       metrics_.inter_token_seconds.observe(std::chrono::duration<double>(now - *last).count());
     } else if (!any_token_) {

@@ -41,7 +41,7 @@ awaitable<void> answer_whole(AnswerKind kind, const Generation& generation, Even
     }
     co_return true;
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kWhole, sink);
   if (!finish) co_return;  // the client is gone
   if (finish->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*finish), error_body);
   answer.finish(finish->reason);
@@ -74,7 +74,7 @@ awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, Eve
     }
     co_return bytes.empty() || co_await reply.write(bytes);
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kStreamed, sink);
   co_await reply.end_stream();
 }
 

@@ -52,7 +52,7 @@ awaitable<bool> search_beams(const Job& job, BeamSearch& beams, http::Reply& rep
       if (event.finish && event.finish->error) failure = to_api_error(*event.finish->error);
       co_return !failure;
     };
-    if (!co_await pump(reply, *streams, sink)) co_return false;
+    if (!co_await pump(reply, *streams, Delivery::kWhole, sink)) co_return false;
     beams.take(next);
   }
   co_return true;

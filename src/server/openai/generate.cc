@@ -137,7 +137,7 @@ awaitable<void> answer_whole(const AnswerHead& head, const Job& job, EventStream
     failure = answer.take(stream_idx, event);
     co_return !failure;
   };
-  const bool complete = co_await pump(reply, streams, sink);
+  const bool complete = co_await pump(reply, streams, Delivery::kWhole, sink);
   if (failure) co_return co_await send_error(reply, *failure);
   if (!complete) co_return;  // the client is gone
   co_await reply.send(200, "application/json", answer.body(head));
@@ -155,7 +155,7 @@ awaitable<void> answer_stream(const AnswerHead& head, const Job& job, EventStrea
     }
     co_return chunks->empty() || co_await reply.write(*chunks);
   };
-  if (co_await pump(reply, streams, sink)) co_await reply.write(answer.end());
+  if (co_await pump(reply, streams, Delivery::kStreamed, sink)) co_await reply.write(answer.end());
   co_await reply.end_stream();
 }
 

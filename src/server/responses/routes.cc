@@ -87,7 +87,7 @@ awaitable<void> answer_whole(ResponseStore& store, const Job& job, ResponseObjec
     answer.add(event);
     co_return true;
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kWhole, sink);
   if (!answer.end()) co_return;  // the client is gone
   if (answer.end()->reason == FinishReason::kError) co_return co_await send_error(reply, finish_error(*answer.end()));
   response.finish(answer);
@@ -113,7 +113,7 @@ awaitable<void> answer_stream(ResponseStore& store, const Job& job, ResponseObje
     }
     co_return bytes.empty() || co_await reply.write(bytes);
   };
-  co_await pump(reply, streams, sink);
+  co_await pump(reply, streams, Delivery::kStreamed, sink);
   co_await reply.end_stream();
 }
 
@@ -132,7 +132,7 @@ awaitable<void> run_background(std::shared_ptr<BackgroundWork> work, DetachedRep
     answer.add(event);
     co_return true;
   };
-  co_await pump(reply, work->streams, sink);
+  co_await pump(reply, work->streams, Delivery::kStreamed, sink);
   work->streams.clear();
   if (!answer.end()) {
     work->response.set_status("cancelled");

@@ -36,7 +36,7 @@ void RequestSpan::see_event(const Event& event) {
   if (event.token) {
     ++completion_tokens_;
     if (!first_token_seconds_) {
-      first_token_seconds_ = std::chrono::duration<double>(Clock::now() - begin_).count();
+      first_token_seconds_ = std::chrono::duration<double>(event.time - begin_).count();
     }
   }
   if (!event.finish) return;
