@@ -7,10 +7,11 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 import unittest
 import urllib.request
 
@@ -27,30 +28,25 @@ def quern(*arguments):
 
 class Server:
     def __init__(self, model, *options):
-        self.socket_port = random.randint(20000, 40000)
-        self.log = tempfile.TemporaryFile()
-        command = [QUERN, "serve", str(model), "--port", str(self.socket_port), "--served-model-name", "m", *options]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=ENVIRONMENT)
+        command = [QUERN, "serve", str(model), "--port", "0", "--served-model-name", "m", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self.log, self.port = [], None
 
     def __enter__(self):
-        for _ in range(600):
-            if self.process.poll() is not None:
-                break
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.socket_port}/health", timeout=5).read()
+        for line in self.process.stderr:
+            self.log.append(line)
+            if match := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):
+                self.port = int(match.group(1))
+                threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
                 return self
-            except OSError:
-                time.sleep(0.2)
-        self.log.seek(0)
-        raise RuntimeError(self.log.read().decode())
+        raise RuntimeError("".join(self.log))
 
     def __exit__(self, *ignored):
         self.process.terminate()
         self.process.wait(timeout=60)
-        self.log.close()
 
     def post(self, path, body):
-        url = f"http://127.0.0.1:{self.socket_port}{path}"
+        url = f"http://127.0.0.1:{self.port}{path}"
         request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
         return json.load(urllib.request.urlopen(request, timeout=300))
 
