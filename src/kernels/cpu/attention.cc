@@ -5,13 +5,19 @@
 namespace quern::cpu {
 namespace {
 
-// Rows of a tile: enough that converting a chunk of keys and values costs little beside using it.
-constexpr int64_t kTileRows = 64;
+// Rows of a tile: enough that converting a chunk of keys and values costs little beside using it, and where the group
+// allows whole turns of the kernels, which take twelve at a time (or six).
+constexpr int64_t kTileRows = 72;
+constexpr int64_t kTileRowsMin = 36;
 // Below this many tiles per thread, long contexts are split so that all threads have work.
 constexpr int64_t kTilesPerThread = 8;
 
 int64_t tokens_per_tile(const AttentionCall& call) {
-  return std::max<int64_t>(1, kTileRows / call.group);
+  const int64_t most = std::max<int64_t>(1, kTileRows / call.group);
+  for (int64_t tokens = most; tokens * call.group >= kTileRowsMin; --tokens) {
+    if (tokens * call.group % AttentionScratch::kRowsMax == 0) return tokens;
+  }
+  return most;
 }
 
 void grow(std::vector<float>& memory, int64_t elements) {

@@ -138,7 +138,7 @@ HWY_NOINLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t
     hn::StoreU(s, d, scores + p);
   }
   const float new_max = hn::GetLane(hn::MaxOfLanes(d, top));
-  const float factor = exp2_one(max - new_max);
+  const float factor = new_max == max ? 1.0f : exp2_one(max - new_max);  // exp2(0) is 1, too
   V sum = hn::Zero(d);
   for (int64_t p = begin; p < end; p += kLanes) {
     const V w = vm::exp2(d, hn::Sub(hn::LoadU(d, scores + p), hn::Set(d, new_max)));
