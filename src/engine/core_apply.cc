@@ -80,6 +80,7 @@ void EngineCore::apply_draft(const Chunk& chunk, std::span<float> logits) {
     if (!take_token(sequence, logits.subspan(static_cast<size_t>(row) * vocab_size, vocab_size))) break;
     if (row == drafted || sequence.tokens.back() != sequence.draft[static_cast<size_t>(row)]) break;
   }
+  sequence.blocks.shrink(sequence.computed);
   const int32_t accepted = sequence.accepted_draft_tokens - accepted_before;
   sequence.drafter->record(drafted, accepted, draft_cost(sequence));
   ++totals_.drafts_total;

@@ -102,6 +102,13 @@ void GroupedBlocks::publish(std::span<const int32_t> tokens, int32_t computed) {
   for (Group& group : groups_) group.table.publish(tokens, computed);
 }
 
+void GroupedBlocks::shrink(int32_t num_tokens) {
+  const int32_t wanted = (num_tokens + block_size_ - 1) / block_size_;
+  for (Group& group : groups_) {
+    while (static_cast<int32_t>(group.table.blocks().size()) > wanted) group.table.release_last();
+  }
+}
+
 void GroupedBlocks::free_behind_windows(int32_t computed) {
   for (Group& group : groups_) {
     if (group.window > 0) group.table.free_before(first_seen(group, computed));

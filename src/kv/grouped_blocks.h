@@ -69,6 +69,9 @@ class GroupedBlocks {
   // Blocks for positions [0, num_tokens) in each group: acquires what lacks, all or nothing. false: too few.
   [[nodiscard]] bool try_grow(int32_t num_tokens);
 
+  // Gives back the blocks that positions [0, num_tokens) do not need: what wrong guesses had taken.
+  void shrink(int32_t num_tokens);
+
   // Full blocks below `computed` become findable. Call when keys and values of all those positions are written.
   void publish(std::span<const int32_t> tokens, int32_t computed);
   // Gives back what no query at `computed` or behind it sees.
@@ -86,7 +89,7 @@ class GroupedBlocks {
   void release();
 
   // For the planner. Length of the tables; when the next write at `position` = computed will first copy blocks, only
-  // what lies before those: copies take blocks even where wrong guesses left the tables longer than was needed.
+  // what lies before those: copies take blocks even where the tables are longer than is needed.
   int32_t planned_blocks(int32_t position) const;
   // Blocks of all groups that nobody else holds. Linear in the tables: ask only when blocks are short.
   int32_t exclusive_blocks() const;

@@ -154,6 +154,24 @@ TEST(GroupedBlocks, GrowthIsAllOrNothing) {
   EXPECT_EQ(pool->num_available(), 1);
 }
 
+TEST(GroupedBlocks, ShrinkingGivesBackWhatIsNotNeeded) {
+  auto pool = make_pool(16);
+  const auto tokens = tokens_from(100, 9);
+  auto blocks = computed_sequence(*pool, kMixed, tokens);
+  const auto before = table(blocks, 0);
+  const int32_t free = pool->num_available();
+  ASSERT_TRUE(blocks.try_grow(17));
+  EXPECT_LT(pool->num_available(), free);
+  blocks.shrink(9);
+  EXPECT_EQ(table(blocks, 0), before);
+  EXPECT_EQ(blocks.length(), 3);
+  EXPECT_EQ(pool->num_available(), free);
+  blocks.shrink(9);
+  EXPECT_EQ(blocks.length(), 3);
+  blocks.publish(tokens, 9);
+  pool->check_identity();
+}
+
 TEST(GroupedBlocks, AForkCopiesTheTailOfEachGroup) {
   auto pool = make_pool(20);
   const auto tokens = tokens_from(0, 14);
