@@ -57,7 +57,9 @@ TEST(PackRounding, EqualsASourceRoundedBefore) {
           const auto want = device->pack({&whole, 1}, 1, precision);
           ASSERT_TRUE(want.has_value()) << want.error().message;
           EXPECT_EQ((*got)->dtype, to);
-          EXPECT_GT((*got)->device_bytes, 0u);
+          if (from != to) {
+            EXPECT_GT((*got)->device_bytes, 0u);
+          }
           EXPECT_EQ(product(*device, **got, x), product(*device, **want, x))
               << device->name() << ", " << dtype_info(from).name << " to " << dtype_info(to).name;
         }

@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr float kAlphaMax = 1000.0f;
-constexpr size_t kModelsMax = 256;
-constexpr size_t kAdaptersMax = 1024;
+constexpr float kConfigAlphaMax = 1000.0f;
+constexpr size_t kConfigModelsMax = 256;
+constexpr size_t kConfigAdaptersMax = 1024;
 
 bool is_plain_key(std::string_view key) {
   return !key.empty() && key.size() <= 64 && std::ranges::all_of(key, [](unsigned char c) {
@@ -136,7 +136,8 @@ class Reader {
     const YamlNode* list = root.find("models");
     if (list == nullptr) return {};
     QUERN_TRY(check_kind(*list, "models", YamlKind::kList));
-    if (list->items.size() > kModelsMax) return refuse(*list, "models", fmt::format("more than {}", kModelsMax));
+    if (list->items.size() > kConfigModelsMax)
+      return refuse(*list, "models", fmt::format("more than {}", kConfigModelsMax));
     for (size_t i = 0; i < list->items.size(); ++i) {
       QUERN_TRY(add_model(list->items[i], fmt::format("models[{}]", i)));
     }
@@ -151,8 +152,8 @@ class Reader {
     if (error != std::errc() || stop != end || !std::isfinite(number)) {
       return refuse(node, path, fmt::format("{} is not a number", printable(value.text)));
     }
-    if (std::fabs(number) > kAlphaMax) {
-      return refuse(node, path, fmt::format("{} is not between {} and {}", number, -kAlphaMax, kAlphaMax));
+    if (std::fabs(number) > kConfigAlphaMax) {
+      return refuse(node, path, fmt::format("{} is not between {} and {}", number, -kConfigAlphaMax, kConfigAlphaMax));
     }
     return number;
   }
@@ -186,7 +187,8 @@ class Reader {
 
   Status adapters(const YamlNode& node) {
     QUERN_TRY(check_kind(node, "adapters", YamlKind::kList));
-    if (node.items.size() > kAdaptersMax) return refuse(node, "adapters", fmt::format("more than {}", kAdaptersMax));
+    if (node.items.size() > kConfigAdaptersMax)
+      return refuse(node, "adapters", fmt::format("more than {}", kConfigAdaptersMax));
     for (size_t i = 0; i < node.items.size(); ++i) {
       QUERN_TRY(add_adapter(node.items[i], fmt::format("adapters[{}]", i)));
     }
