@@ -36,7 +36,7 @@ function(quern_room name)
     target_include_directories(quern_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
     target_link_libraries(quern_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK})
     quern_precompile(quern_${name} quern_base)
-    if(NOT name STREQUAL kernels)  # Highway compiles a file once for each instruction set
+    if(NOT name MATCHES "^(kernels|quant)$")  # Highway compiles a file once for each instruction set
       set_target_properties(quern_${name} PROPERTIES UNITY_BUILD ${QUERN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
       # Families give their own meaning to the same few names; generated files come late.
       list(FILTER sources INCLUDE REGEX "/families/")

@@ -83,6 +83,16 @@ std::vector<Seed> name_seeds() {
   return seeds;
 }
 
+std::vector<Seed> server_config_seeds() {
+  return {{"users",
+           "compute:\n  device: cpu\nquantization:\n  mode: int8\nadapters:\n  - path: lora/adapter1\n    "
+           "alpha: 0.7\n"},
+          {"hybrid", "quantization: {mode: hybrid, config: {attention: fp16, ffn: int8}}\nmodels: [a.gguf, smollm2]\n"},
+          {"serve", "model: a.gguf\nserve:\n  port: 9997\n  cors: [a, 'b']\n  host: &h \"::1\"\n  root_path: *h\n"},
+          {"block", "serve:\n  host: |\n    a\n  store: >-\n    b\n    c\n...\n"},
+          {"tags", "%YAML 1.2\n---\na: !!str x\n? [b]\n: c\n<<: {d: ~}\n"}};
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -151,6 +161,8 @@ std::vector<Seed> seeds_of(std::string_view target) {
     seeds = schema_seeds();
   } else if (target == "grammar") {
     seeds = grammar_seeds();
+  } else if (target == "server_config") {
+    seeds = server_config_seeds();
   } else if (target == "adapter") {
     seeds = adapter_seeds();
   }

@@ -26,6 +26,7 @@ constexpr Target kTargets[] = {
     {"schema", run_schema},
     {"grammar", run_grammar},
     {"adapter", run_adapter},
+    {"server_config", run_server_config},
 };
 
 }  // namespace

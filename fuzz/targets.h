@@ -41,6 +41,8 @@ void run_grammar(std::string_view input);         // u8 chooses GBNF or Lark, re
 void run_adapter(std::string_view input);  // u32 size of adapter_config.json, itself, the weights (or a GGUF file)
 void run_names(std::string_view text);     // what a user writes for MODEL; catalogue documents, registrations
 
+void run_server_config(std::string_view text);  // quern.yaml
+
 // What holds for every refusal: one line, neither empty nor endless.
 void check_refusal(const Error& error);
 

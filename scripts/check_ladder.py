@@ -9,15 +9,15 @@ BELOW = {
     "base": set(),
     "hardware": {"base"},
     "tensor": {"base"},
-    "kernels": {"base", "hardware", "tensor"},
+    "quant": {"base", "tensor"},
+    "kernels": {"base", "hardware", "tensor", "quant"},
     "formats": {"base", "tensor"},
     "text": {"base", "tensor", "formats"},
     "media": {"base", "tensor"},
     "kv": {"base", "hardware", "tensor", "kernels"},
     "sched": {"base"},
     "sample": {"base"},
-    "models": {"base", "hardware", "tensor", "kernels", "formats"},
-    "quant": {"base", "hardware", "tensor", "kernels", "formats", "models"},
+    "models": {"base", "hardware", "tensor", "quant", "kernels", "formats"},
 }
 BELOW["engine"] = set(BELOW) - {"media"}
 BELOW["platform"] = {"base", "formats", "text", "engine"}

@@ -10,6 +10,7 @@
 #include "formats/safetensors/safetensors_writer.h"
 #include "inspect_report.h"
 #include "model_arg.h"
+#include "quantization_report.h"
 #include "tensor/dequantize.h"
 
 namespace quern::cli {
@@ -19,6 +20,7 @@ struct InspectOptions {
   std::string path;
   std::string tensor;
   std::string output;
+  std::string quantization;
   bool json = false;
 };
 
@@ -66,6 +68,12 @@ Result<std::filesystem::path> path_to_inspect(const std::string& model) {
 Status inspect(const InspectOptions& options) {
   if (options.tensor.empty() != options.output.empty()) return invalid_argument("--tensor and -o belong together");
   QUERN_ASSIGN(const auto path, path_to_inspect(options.path));
+  if (!options.quantization.empty()) {
+    if (!options.tensor.empty()) return invalid_argument("--quantization: not together with --tensor");
+    QUERN_ASSIGN(const auto source, open_model_source(path));
+    QUERN_ASSIGN(const Json report, quantization_json(*source, options.quantization));
+    return print(options.json ? dump_json(report) + "\n" : quantization_text(report));
+  }
   QUERN_ASSIGN(const Inspected inspected, open_inspected(path));
   if (!options.tensor.empty()) return write_tensor(inspected, options);
   return print(options.json ? dump_json(inspect_json(inspected)) + "\n" : inspect_text(inspected));
@@ -83,6 +91,8 @@ void add_inspect(CLI::App& app, ExitCode& exit) {
   command->add_flag("--json", options->json, "print JSON, nothing shortened");
   command->add_option("--tensor", options->tensor, "write this tensor alone, dequantised to float32");
   command->add_option("-o,--output", options->output, "the safetensors file to write it to");
+  command->add_option("--quantization", options->quantization,
+                      "show what this makes of the matrices instead, and how far they are from the file");
   command->callback([options, command, &exit] { finish(inspect(*options), *command, exit); });
 }
 

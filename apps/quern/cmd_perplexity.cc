@@ -87,6 +87,7 @@ Status perplexity(PerplexityArgs args) {
     const auto precision = parse_precision(args.kl_to);
     if (!precision) return std::unexpected(with_name(precision.error(), "precision", "--kl-to"));
     engine.precision = args.kl_to;
+    engine.quantization = "none";
     engine.kv_cache_dtype = "auto";
     engine.kv_cache_dtype_v.clear();
     QUERN_ASSIGN(reference_options, runner_options(engine));
@@ -120,8 +121,10 @@ void add_perplexity(CLI::App& app, ExitCode& exit) {
   command->add_option("-c,--ctx", args->options.context, "tokens of a window; the second half of each is scored")
       ->capture_default_str();
   command->add_option("--chunks", args->options.chunks_max, "windows; 0: all of the text")->capture_default_str();
-  command->add_option("--kl-to", args->kl_to,
-                      "also print the divergence from this precision (exact or fast), its KV cache auto");
+  command->add_option(
+      "--kl-to", args->kl_to,
+      "also print the divergence from this precision (exact or fast), its KV cache auto, its weights as "
+      "the file has them");
   command->callback([args, command, &exit] { finish(perplexity(*args), *command, exit); });
 }
 

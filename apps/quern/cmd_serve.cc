@@ -10,6 +10,7 @@
 #include "generation_options.h"
 #include "model_arg.h"
 #include "platform/home.h"
+#include "serve_config.h"
 #include "serve_models.h"
 #include "server/app.h"
 #include "server/http/server.h"
@@ -20,6 +21,8 @@ namespace {
 struct ServeOptions {
   ServeModelsOptions models;
   std::vector<std::string> more_models;  // --model
+  std::string config_file;
+  int32_t tensor_parallel_size = 1;
   std::string api_key_file;
   std::vector<std::string> cors_origins;
   std::string root_path;
@@ -90,6 +93,16 @@ void watch_signals(const sigset_t& signals, const std::shared_ptr<http::Server>&
   }).detach();
 }
 
+Status check_parallel(const ServeOptions& options) {
+  if (options.tensor_parallel_size == 1) return {};
+  if (options.tensor_parallel_size < 1) {
+    return invalid_argument(fmt::format("--tensor-parallel-size: {} is less than 1", options.tensor_parallel_size));
+  }
+  return unsupported(fmt::format(
+      "--tensor-parallel-size: {} needs as many devices, this build computes on one: only 1 can be honoured",
+      options.tensor_parallel_size));
+}
+
 Status serve(ServeOptions options) {
   // Blocked before any thread starts, so that all inherit it and sigwait() gets the signal.
   static sigset_t signals;
@@ -101,6 +114,7 @@ Status serve(ServeOptions options) {
 
   auto& names = options.models.models;
   names.insert(names.end(), options.more_models.begin(), options.more_models.end());
+  QUERN_TRY(check_parallel(options));
   const LogLevel level = options.log_level == "debug"     ? LogLevel::kDebug
                          : options.log_level == "info"    ? LogLevel::kInfo
                          : options.log_level == "warning" ? LogLevel::kWarning
@@ -132,6 +146,7 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
   EngineOptions& engine = options.models.engine;
   command.add_option("MODEL", options.models.models, kModelHelp);
   command.add_option("--model", options.more_models, "one more MODEL");
+  command.add_option("--config", options.config_file, "YAML file of settings; what the command line says wins over it");
   command.add_option("--served-model-name", options.models.served_name,
                      "the id clients use (default: the model's own name)");
   command.add_option("--task", options.models.tasks,
@@ -149,6 +164,8 @@ void add_model_options(CLI::App& command, ServeOptions& options) {
   engine.max_num_seqs = 64;
   add_engine_options(command, engine);
   add_scheduling_options(command, engine);
+  command.add_option("--tensor-parallel-size", options.tensor_parallel_size, "devices to split a model over; only 1")
+      ->capture_default_str();
   add_speculation_options(command, engine);
   add_adapter_options(command, engine);
   command.add_flag(
@@ -212,7 +229,17 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
   add_model_options(*command, *options);
   add_http_options(*command, *options);
-  command->callback([options, command, &exit] { finish(serve(*options), *command, exit); });
+  command->callback([options, command, &exit] {
+    Status status;
+    if (!options->config_file.empty()) {
+      status = apply_config(options->config_file, *command,
+                            {.models = options->models.models,
+                             .models_given = !options->models.models.empty() || !options->more_models.empty(),
+                             .engine = options->models.engine});
+    }
+    if (status) status = serve(*options);
+    finish(status, *command, exit);
+  });
 }
 
 }  // namespace quern::cli

@@ -9,10 +9,14 @@
 
 namespace quern::cli {
 
+const char* const kQuantizationHelp =
+    "round floating weights at load: none | fp16 | int8 | int4 | hybrid:attention=MODE,ffn=MODE";
+
 void add_engine_options(CLI::App& command, EngineOptions& options) {
   command.add_option("-t,--threads", options.num_threads, "threads; 0: physical cores this process may use")
       ->capture_default_str();
   command.add_option("--precision", options.precision, "fast | exact")->capture_default_str();
+  command.add_option("--quantization", options.quantization, kQuantizationHelp)->capture_default_str();
   command.add_option("--max-num-batched-tokens", options.max_num_batched_tokens, "token budget of a step")
       ->capture_default_str();
   command

@@ -14,6 +14,9 @@
 
 namespace quern::cli {
 
+// What --quantization is, wherever it is an option.
+extern const char* const kQuantizationHelp;
+
 // -t, --precision, --max-num-batched-tokens, --kv-cache-dtype … : straight into the engine's options.
 void add_engine_options(CLI::App& command, EngineOptions& options);
 

@@ -1,6 +1,9 @@
 #include "measure_args.h"
 
+#include <cstdio>
+
 #include "base/status.h"
+#include "generation_options.h"
 #include "model_arg.h"
 
 namespace quern::cli {
@@ -11,6 +14,8 @@ void add_measure_options(CLI::App& command, MeasureArgs& args) {
       ->capture_default_str();
   command.add_option("--device", args.engine.device, "auto, cpu or reference")->capture_default_str();
   command.add_option("--precision", args.engine.precision, "fast or exact")->capture_default_str();
+  command.add_option("--quantization", args.engine.quantization, kQuantizationHelp)->capture_default_str();
+  args.engine.on_note = [](const std::string& note) { std::fprintf(stderr, "quern: %s\n", note.c_str()); };
   command.add_option("--kv-cache-dtype", args.engine.kv_cache_dtype, "auto, f32, f16, bf16, q8_0 or q4_0")
       ->capture_default_str();
   command.add_option("--kv-cache-dtype-v", args.engine.kv_cache_dtype_v,

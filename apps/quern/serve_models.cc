@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "engine/encoder_queue.h"
 #include "engine/engine_factory.h"
+#include "engine/runner.h"
 #include "formats/gguf/gguf_folder.h"
 #include "generation_options.h"
 #include "model_arg.h"
@@ -181,8 +182,11 @@ Result<ServedModel> load(Opened model, const ServeModelsOptions& options, const 
   if (encodes ? task != ModelTask::kGenerate : task && task != ModelTask::kGenerate) {
     QUERN_ASSIGN(const Precision precision, parse_precision(options.engine.precision));
     QUERN_ASSIGN(served.text, TextModel::create(*source));
-    const EncoderOptions encoder{
-        .device = options.engine.device, .precision = precision, .num_threads = options.engine.num_threads};
+    const EncoderOptions encoder{.device = options.engine.device,
+                                 .precision = precision,
+                                 .quantization = options.engine.quantization,
+                                 .num_threads = options.engine.num_threads,
+                                 .on_note = engine_options.on_note};
     QUERN_ASSIGN(served.encoder, EncoderQueue::create(std::move(source), encoder, {}, task == ModelTask::kRerank));
     served.task = served.encoder->task() == EncoderTask::kEmbed      ? ModelTask::kEmbed
                   : served.encoder->task() == EncoderTask::kClassify ? ModelTask::kClassify
@@ -214,6 +218,7 @@ Status check_models(const ServeModelsOptions& options) {
     const std::string id = served_id(options, model);
     if (!ids.insert(id).second) return invalid_argument(fmt::format("{}: another MODEL has the id {} too", model, id));
   }
+  QUERN_TRY(runner_options(options.engine));
   QUERN_TRY(tools::choose_output_format("", options.tool_call_parser, options.reasoning_parser));
   return check_tasks(options);
 }

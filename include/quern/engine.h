@@ -35,6 +35,8 @@ struct EngineOptions {
   std::filesystem::path model_path;  // a .gguf file, split part 1, or a Hugging Face folder
   std::string device = "auto";       // auto | cpu | reference
   std::string precision = "fast";    // "fast" | "exact"
+  // Floating weights are rounded at load: none | fp16 | int8 | int4 | hybrid:attention=MODE,ffn=MODE
+  std::string quantization = "none";
   std::string kv_cache_dtype =
       "auto";                    // auto | f32 | f16 | bf16 | q8_0 | q4_0; auto: f16, or f32 when precision is exact
   std::string kv_cache_dtype_v;  // of values, where they shall differ from keys; empty: the same

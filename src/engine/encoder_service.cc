@@ -97,7 +97,10 @@ Result<std::unique_ptr<EncoderService>> EncoderService::create(std::unique_ptr<M
     return std::unexpected(std::move(tokenizer).error());
   }
   QUERN_ASSIGN(service->device_, make_device(options.device, options.num_threads));
-  QUERN_ASSIGN(service->model_, load_encoder(*source, *service->device_, options.precision));
+  QUERN_ASSIGN(const QuantScheme scheme, parse_quant_scheme(options.quantization));
+  QuantReport report;
+  QUERN_ASSIGN(service->model_, load_encoder(*source, *service->device_, {options.precision, scheme, &report}));
+  tell_of_quantization(options.quantization, report, options.on_note);
   service->tokens_max_ = tokens_max_of(*source, service->config());
   QUERN_ASSIGN(service->truncation_, truncation_length(options.truncate_prompt_tokens, service->tokens_max_));
   service->source_ = std::move(source);

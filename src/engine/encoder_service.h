@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,9 +25,11 @@ namespace quern {
 struct EncoderOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
-  int32_t num_threads = 0;  // 0: physical cores this process may use
+  std::string quantization = "none";  // as EngineOptions has it
+  int32_t num_threads = 0;            // 0: physical cores this process may use
   // Tokens that longer texts are cut to, at most tokens_max(); -1: to that. Absent: longer texts are refused.
   std::optional<int32_t> truncate_prompt_tokens;
+  std::function<void(const std::string&)> on_note;  // as EngineOptions has it
 };
 
 struct Embeddings {

@@ -57,7 +57,7 @@ class FakeDevice final : public Device {
   Result<std::unique_ptr<Buffer>> allocate(int64_t) override { return unsupported("fake"); }
   void upload(std::span<const float>, float*) override { no(); }
   void download(const float*, std::span<float>) override { no(); }
-  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows>, int64_t, Precision) override {
+  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows>, int64_t, const WeightForm&) override {
     return unsupported("fake");
   }
   void embed(const Weight&, std::span<const int32_t>, Mat) override { no(); }

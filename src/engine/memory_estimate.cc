@@ -22,9 +22,9 @@ int64_t weights_of(const MemoryCount& count) {
 }
 
 // As the queue would run them: inputs of the longest kind, together as long as a batch may be.
-Result<MemoryEstimate> estimate_encoder(const ModelSource& source, Precision precision) {
+Result<MemoryEstimate> estimate_encoder(const ModelSource& source, const LoadOptions& options) {
   MemoryMeter meter;
-  QUERN_ASSIGN(const auto model, load_encoder(source, meter, precision));
+  QUERN_ASSIGN(const auto model, load_encoder(source, meter, options));
   const MemoryCount loaded = meter.count();
   const int64_t longest = std::max(model->config().context_length, 1);
   const int64_t batch = EncoderQueueOptions().batch_tokens_max;
@@ -70,10 +70,12 @@ int64_t overhead_bytes(int64_t vocab_size) {
 
 Result<MemoryEstimate> estimate_memory(const ModelSource& source, const EngineOptions& options) {
   QUERN_ASSIGN(const RunnerOptions runner_settings, runner_options(options));
-  if (is_encoding_source(source)) return estimate_encoder(source, runner_settings.precision);
+  QUERN_ASSIGN(const QuantScheme scheme, parse_quant_scheme(options.quantization));
+  const LoadOptions load_options(runner_settings.precision, scheme);
+  if (is_encoding_source(source)) return estimate_encoder(source, load_options);
   auto device = std::make_unique<MemoryMeter>();
   const MemoryMeter& meter = *device;
-  QUERN_ASSIGN(auto model, load_decoder(source, *device, runner_settings.precision));
+  QUERN_ASSIGN(auto model, load_decoder(source, *device, load_options));
   const MemoryCount loaded = meter.count();
   MemoryEstimate estimate;
   estimate.weights = weights_of(loaded);

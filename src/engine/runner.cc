@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/device_choice.h"
 #include "engine/kv_sizing.h"
 
 namespace quern {
@@ -41,8 +42,12 @@ Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string
 
 Result<RunnerOptions> runner_options(const EngineOptions& options) {
   RunnerOptions result;
+  QUERN_TRY(check_device_name(options.device));
   result.device = options.device;
   QUERN_ASSIGN(result.precision, parse_precision(options.precision));
+  QUERN_TRY(parse_quant_scheme(options.quantization));
+  result.quantization = options.quantization;
+  result.on_note = options.on_note;
   QUERN_ASSIGN(result.kv_dtype, parse_kv_dtype(options.kv_cache_dtype));
   if (!options.kv_cache_dtype_v.empty()) {
     QUERN_ASSIGN(result.kv_value_dtype, parse_kv_dtype(options.kv_cache_dtype_v, "kv_cache_dtype_v"));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,12 +25,15 @@ namespace quern {
 struct RunnerOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
+  std::string quantization = "none";      // as EngineOptions has it
   std::optional<KvDType> kv_dtype;        // absent: f16, or f32 when precision is exact
   std::optional<KvDType> kv_value_dtype;  // absent: as kv_dtype
   int32_t num_threads = 0;                // 0: physical cores this process may use
   int32_t max_num_batched_tokens = 512;   // rows of the largest batch
   int32_t max_logits_rows = 16;           // rows of a batch that may want logits
   OpProfile* profile = nullptr;           // measures every operation; outlives the runner
+  std::function<void(const std::string&)>
+      on_note;  // told one line when a quantization changes less than asked; may be null
 };
 
 // "fast" | "exact"; "auto" | "f32" | "f16" | "bf16" | "q8_0" | "q4_0" (auto: nullopt). kInvalidArgument names the
@@ -38,6 +42,10 @@ Result<Precision> parse_precision(std::string_view text);
 Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string_view option = "kv_cache_dtype");
 // The runner's share of the engine's options; checks their ranges.
 Result<RunnerOptions> runner_options(const EngineOptions& options);
+
+// Tells on_note, where there is one, when a quantization changed less than was asked for.
+void tell_of_quantization(const std::string& quantization, const QuantReport& report,
+                          const std::function<void(const std::string&)>& on_note);
 
 class Runner {
  public:

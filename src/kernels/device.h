@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,8 +60,8 @@ class Weight {
   int64_t planes = 1;
   int64_t rows = 0;
   int64_t cols = 0;
-  DType dtype = DType::kF32;  // of the source
-  size_t device_bytes = 0;    // memory the packed form takes; 0 where it reads the mapped file in place
+  DType dtype = DType::kF32;  // of what is held: the source's, or what pack() was told to round to
+  size_t device_bytes = 0;    // memory of its own; 0 where it reads the mapped file in place
 };
 
 // Rows of a weight as they lie in a file or a host buffer: `bytes` holds `rows` rows of `cols` elements of `dtype`.
@@ -70,6 +71,15 @@ struct WeightRows {
   int64_t rows = 0;
   int64_t cols = 0;
   const std::byte* bytes = nullptr;  // must stay valid as long as the Weight: it may be read in place
+};
+
+// How pack() is to hold a weight.
+struct WeightForm {
+  // NOLINTNEXTLINE(google-explicit-constructor): most weights keep their type.
+  WeightForm(Precision precision_of_products, std::optional<DType> rounded_to = std::nullopt)
+      : precision(precision_of_products), dtype(rounded_to) {}
+  Precision precision;
+  std::optional<DType> dtype;  // a type of quant/quantizer.h to round the source to; absent: as it is
 };
 
 // ---- KV cache storage ------------------------------------------------------------------------------------------
@@ -161,11 +171,14 @@ class Device {
   virtual void download(const float* device, std::span<float> host) = 0;
 
   // Packs `planes` matrices whose rows are the concatenation of `parts` (equal dtype and cols; total rows divisible by
-  // planes). Every dtype of tensor/dtype.h that is floating or quantised works in both precisions.
+  // planes). Every dtype of tensor/dtype.h that is floating or quantised works in both precisions. A weight that is
+  // rounded gives the results, bit for bit, of one whose source had been rounded. Errors: kInvalidArgument for rows
+  // that do not fit together or that the type cannot hold (a NaN, a number over its range), kResourceExhausted.
   virtual Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes,
-                                               Precision precision) = 0;
+                                               const WeightForm& form) = 0;
 
-  // out[t] = row ids[t] of the matrix, dequantised. Always exact to the stored values.
+  // out[t] = row ids[t] of the matrix, dequantised. Always exact to the stored values. Not for a table that was rounded
+  // to F16, which may be held for products only.
   virtual void embed(const Weight& table, std::span<const int32_t> ids, Mat out) = 0;  // out [T, cols]
 
   // out[i] = x · w[i]ᵀ (+ bias[i]) for several weights that read the same x (its quantisation is shared).

@@ -48,8 +48,8 @@ class ProfiledDevice final : public Device {
     return device_->allocate_kv(layers, num_blocks);
   }
   Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes,
-                                       Precision precision) override {
-    return device_->pack(parts, planes, precision);
+                                       const WeightForm& form) override {
+    return device_->pack(parts, planes, form);
   }
   bool works_in_host_memory() const override { return device_->works_in_host_memory(); }
   void upload(std::span<const float> host, float* device) override {

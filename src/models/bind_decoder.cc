@@ -1,5 +1,6 @@
 #include "models/bind_decoder.h"
 
+#include "base/check.h"
 #include "base/status.h"
 #include "models/bind_mla.h"
 #include "models/bind_moe.h"
@@ -115,8 +116,12 @@ Status bind_layer(TensorBinder& binder, const ModelConfig& config, int32_t layer
     QUERN_TRY(binder.norm(names.mlp_norm, layer, config.norm, hidden, out.mlp_norm));
   }
   if (post) QUERN_TRY(binder.norm(names.mlp_post_norm, layer, config.norm, hidden, out.mlp_post_norm));
+  binder.set_role(WeightRole::kAttention);
   QUERN_TRY(bind_attention(binder, config, layer, out));
-  return bind_mlp_or_moe(binder, config, layer, out);
+  binder.set_role(WeightRole::kFfn);
+  QUERN_TRY(bind_mlp_or_moe(binder, config, layer, out));
+  binder.set_role(WeightRole::kKept);
+  return {};
 }
 
 Status bind_output(TensorBinder& binder, const ModelConfig& config, DecoderWeights& out) {
@@ -129,10 +134,19 @@ Status bind_output(TensorBinder& binder, const ModelConfig& config, DecoderWeigh
     // Some files carry the tied matrix a second time.
     if (!name.empty()) binder.ignore(name + ".weight");
     out.output.weight = out.embed;
+    const TensorView* embed = binder.file().find(binder.prefixed(names.embed) + ".weight");
+    QUERN_CHECK(embed != nullptr);
+    const WeightRows rows = rows_of(*embed, config.hidden_size);
+    binder.set_role(WeightRole::kOutput);
+    if (binder.rounds(WeightRole::kOutput, rows)) {
+      QUERN_ASSIGN(out.output.weight,
+                   binder.pack({&rows, 1}, 1, binder.precision(), binder.prefixed(names.embed) + ".weight"));
+    }
     const std::string bias = std::string(name.empty() ? names.outputs[0] : name) + ".bias";
     return binder.vector(bias, {config.vocab_size}, config.output_bias, out.output.bias);
   }
   if (name.empty()) name = names.outputs[0];
+  binder.set_role(WeightRole::kOutput);
   QUERN_ASSIGN(const TensorView view, binder.take(name + ".weight", {config.vocab_size, config.hidden_size}));
   const WeightRows part = rows_of(view, config.hidden_size);
   QUERN_ASSIGN(out.output.weight, binder.pack({&part, 1}, 1, binder.precision(), name));
@@ -142,13 +156,17 @@ Status bind_output(TensorBinder& binder, const ModelConfig& config, DecoderWeigh
 }  // namespace
 
 Result<DecoderWeights> bind_decoder(const TensorFile& file, const TensorNames& names, const ModelConfig& config,
-                                    Device& device, Precision precision) {
+                                    Device& device, const LoadOptions& options) {
   DecoderWeights weights;
-  TensorBinder binder(file, names, device, precision, weights.store);
+  TensorBinder binder(file, names, device, options, weights.store);
   const std::string embed_name = binder.prefixed(names.embed) + ".weight";
   QUERN_ASSIGN(const TensorView embed, binder.take(embed_name, {config.vocab_size, config.hidden_size}));
   const WeightRows embed_rows = rows_of(embed, config.hidden_size);
-  QUERN_ASSIGN(weights.embed, binder.pack({&embed_rows, 1}, 1, precision, embed_name));
+  // A tied output matrix that is rounded is a weight of its own: then only rows of the table are read, where the file
+  // is mapped.
+  const bool split = config.tied_output && binder.rounds(WeightRole::kOutput, embed_rows);
+  QUERN_ASSIGN(weights.embed,
+               binder.pack({&embed_rows, 1}, 1, split ? Precision::kExact : options.precision, embed_name));
   if (config.learned_positions > 0) {
     const std::string name = binder.prefixed(names.positions) + ".weight";
     QUERN_ASSIGN(const TensorView view, binder.take(name, {config.learned_positions, config.hidden_size}));

@@ -31,7 +31,10 @@ Status split_kv_b(TensorBinder& binder, const AttentionConfig& attention, int32_
     values.push_back(rows_of(view, rank, {head * head_rows + nope, attention.value_dim}));
   }
   const WeightRows key_rows{DType::kF32, heads * rank, nope, keys};
+  // What the file has quantised stays: the copy is a float type only because it was turned round.
+  if (is_quantized(view.dtype)) binder.set_role(WeightRole::kKept);
   QUERN_ASSIGN(out.key_b, binder.pack({&key_rows, 1}, heads, binder.precision(), name));
+  binder.set_role(WeightRole::kAttention);
   QUERN_ASSIGN(out.value_b, binder.pack(values, heads, binder.precision(), name));
   return {};
 }

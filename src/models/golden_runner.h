@@ -41,7 +41,7 @@ struct LoadedModel {
 };
 // device_name: "reference" or "cpu". Fails the test with the error's message.
 LoadedModel load(const std::filesystem::path& path, const std::string& device_name,
-                 Precision precision = Precision::kExact);
+                 const LoadOptions& options = Precision::kExact);
 
 // Sequences over one KV storage. Blocks are handed out in a scrambled order, so that a wrong block table shows.
 class DecoderRunner {

@@ -80,7 +80,7 @@ GoldenModel read_golden_gguf(const std::filesystem::path& list, const std::strin
   return read_golden_folder(folder.parent_path() / entry["model"].get<std::string>(), folder / file);
 }
 
-LoadedModel load(const std::filesystem::path& path, const std::string& device_name, Precision precision) {
+LoadedModel load(const std::filesystem::path& path, const std::string& device_name, const LoadOptions& options) {
   LoadedModel loaded;
   if (device_name == "reference") {
     loaded.device = make_reference_device();
@@ -98,7 +98,7 @@ LoadedModel load(const std::filesystem::path& path, const std::string& device_na
     return loaded;
   }
   loaded.source = std::move(*source);
-  auto model = load_decoder(*loaded.source, *loaded.device, precision);
+  auto model = load_decoder(*loaded.source, *loaded.device, options);
   if (!model) {
     ADD_FAILURE() << model.error().message;
     return loaded;

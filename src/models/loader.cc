@@ -170,7 +170,8 @@ Result<ModelConfig> read_model_config(const ModelSource& source) {
   return read_config(source, family);
 }
 
-Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, Device& device, Precision precision) {
+Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, Device& device,
+                                                   const LoadOptions& options) {
   const Family* family = nullptr;
   QUERN_ASSIGN(ModelConfig config, read_config(source, family));
   if (config.kind != ModelKind::kDecoder) {
@@ -183,7 +184,7 @@ Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, De
   const auto adjust = source.gguf ? family->gguf_names : family->hf_names;
   if (adjust != nullptr) adjust(config, names);
   if (source.folder && source.folder->config.contains("text_config")) add_wrapper_names(names);
-  auto weights = bind_decoder(*file, names, config, device, precision);
+  auto weights = bind_decoder(*file, names, config, device, options);
   if (!weights) return in_file(source, std::move(weights).error());
   return std::make_unique<Decoder>(std::move(config), std::move(*weights), device);
 }

@@ -30,8 +30,11 @@ Result<ModelConfig> read_model_config(const ModelSource& source);
 
 // load_encoder also takes a causal language model: its final states are pooled (last token unless the files say else).
 // Binds and packs all tensors. Loading is total: a missing tensor, one of a wrong shape or one that nothing uses is
-// kInvalidFile with its name. `source` must outlive the model.
-Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, Device& device, Precision precision);
-Result<std::unique_ptr<EncoderModel>> load_encoder(const ModelSource& source, Device& device, Precision precision);
+// kInvalidFile with its name. With a quantization, floating matrices are rounded while they are packed: a weight that
+// is not finite or over the range of the type is kInvalidFile with the tensor's name. `source` must outlive the model.
+Result<std::unique_ptr<DecoderModel>> load_decoder(const ModelSource& source, Device& device,
+                                                   const LoadOptions& options);
+Result<std::unique_ptr<EncoderModel>> load_encoder(const ModelSource& source, Device& device,
+                                                   const LoadOptions& options);
 
 }  // namespace quern

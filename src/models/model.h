@@ -13,9 +13,20 @@
 #include "kernels/device.h"
 #include "models/kv_layout.h"
 #include "models/model_config.h"
+#include "quant/scheme.h"
 #include "quern/status.h"
 
 namespace quern {
+
+// How a model's weights are put on a device.
+struct LoadOptions {
+  // NOLINTNEXTLINE(google-explicit-constructor): most callers have nothing else to say.
+  LoadOptions(Precision of_products, const QuantScheme& scheme = {}, QuantReport* what_became = nullptr)
+      : precision(of_products), quantization(scheme), report(what_became) {}
+  Precision precision;
+  QuantScheme quantization;
+  QuantReport* report;  // filled in while loading; may be null
+};
 
 // Tokens of one step, of any mixture of sequences, in rows 0 … T-1. Views: the engine owns what they show.
 class Adapter;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/mapped_file.h"
@@ -36,6 +37,13 @@ void transpose(const std::byte* source, std::byte* target, int64_t rows, int64_t
   }
 }
 
+// A number that a type cannot hold is the file's fault, and a tensor's.
+Error of_tensor(const std::string& name, Error error) {
+  if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kInvalidFile;
+  error.message = fmt::format("tensor {}: {}", name, error.message);
+  return error;
+}
+
 }  // namespace
 
 WeightRows rows_of(const TensorView& view, int64_t cols) {
@@ -50,9 +58,9 @@ WeightRows rows_of(const TensorView& view, int64_t cols, RowRange range) {
   return {view.dtype, range.count, cols, view.bytes.data() + static_cast<uint64_t>(range.begin) * *row_bytes};
 }
 
-TensorBinder::TensorBinder(const TensorFile& file, const TensorNames& names, Device& device, Precision precision,
+TensorBinder::TensorBinder(const TensorFile& file, const TensorNames& names, Device& device, const LoadOptions& options,
                            WeightStore& store)
-    : file_(file), names_(names), device_(device), precision_(precision), store_(store), prefix_(names.prefixes[0]) {
+    : file_(file), names_(names), device_(device), options_(options), store_(store), prefix_(names.prefixes[0]) {
   for (std::string_view prefix : names.prefixes) {
     if (file.find(std::string(prefix) + std::string(names.embed) + ".weight") != nullptr) {
       prefix_ = prefix;
@@ -108,12 +116,15 @@ Result<std::vector<float>> TensorBinder::take_floats(const std::string& name, co
 
 Status TensorBinder::linear(std::string_view pattern, int32_t layer, int64_t rows, int64_t cols, Presence bias,
                             Linear& out) {
-  return bind_linear(pattern, layer, rows, cols, bias, precision_, out);
+  return bind_linear(pattern, layer, rows, cols, bias, precision(), out);
 }
 
 Status TensorBinder::exact_linear(std::string_view pattern, int32_t layer, int64_t rows, int64_t cols, Presence bias,
                                   Linear& out) {
-  return bind_linear(pattern, layer, rows, cols, bias, Precision::kExact, out);
+  const WeightRole role = std::exchange(role_, WeightRole::kKept);
+  const Status status = bind_linear(pattern, layer, rows, cols, bias, Precision::kExact, out);
+  role_ = role;
+  return status;
 }
 
 Status TensorBinder::bind_linear(std::string_view pattern, int32_t layer, int64_t rows, int64_t cols, Presence bias,
@@ -141,7 +152,7 @@ Status TensorBinder::fused_linear(std::string_view pattern, int32_t layer, int64
       if (biases.empty()) continue;
       part_biases.insert(part_biases.end(), biases.begin() + range.begin, biases.begin() + range.begin + range.count);
     }
-    QUERN_ASSIGN(slice.out->weight, pack(parts, 1, precision_, base));
+    QUERN_ASSIGN(slice.out->weight, pack(parts, 1, precision(), base));
     if (!biases.empty()) {
       QUERN_ASSIGN(slice.out->bias, upload(part_biases));
     }
@@ -165,6 +176,37 @@ Status TensorBinder::vector(const std::string& name, const Shape& shape, Presenc
   return {};
 }
 
+bool TensorBinder::rounds(WeightRole role, const WeightRows& rows) const {
+  return options_.quantization.target(role, rows.dtype, rows.cols).has_value();
+}
+
+Status TensorBinder::report(std::span<const WeightRows> parts, std::optional<DType> rounded_to,
+                            const std::string& name) {
+  QuantReport* report = options_.report;
+  if (report == nullptr || role_ == WeightRole::kKept) return {};
+  const WeightRows& first = parts[0];
+  if (!rounded_to) {
+    // In a type of one element per block it would have been rounded: then the width was in the way.
+    const bool odd = options_.quantization.target(role_, first.dtype, 0).has_value();
+    if (is_quantized(first.dtype) && !options_.quantization.is_none()) ++report->quantized;
+    if (odd && report->odd++ == 0) report->first_odd = name;
+    return {};
+  }
+  ++report->rounded;
+  RoundedTensor tensor{.name = name, .from = first.dtype, .to = *rounded_to};
+  for (const WeightRows& part : parts) {
+    const auto elements = static_cast<uint64_t>(part.rows) * static_cast<uint64_t>(part.cols);
+    report->source_bytes += static_cast<int64_t>(dtype_bytes(part.dtype, elements).value_or(0));
+    report->rounded_bytes += static_cast<int64_t>(dtype_bytes(*rounded_to, elements).value_or(0));
+    if (!report->measure) continue;
+    auto error = rounding_error(part.dtype, part.bytes, part.rows, part.cols, *rounded_to);
+    if (!error) return std::unexpected(of_tensor(name, std::move(error).error()));
+    tensor.error.add(*error);
+  }
+  if (report->measure) report->tensors.push_back(std::move(tensor));
+  return {};
+}
+
 Result<const Weight*> TensorBinder::pack(std::span<const WeightRows> parts, int64_t planes, Precision precision,
                                          const std::string& name) {
   for (const WeightRows& part : parts) {
@@ -177,7 +219,11 @@ Result<const Weight*> TensorBinder::pack(std::span<const WeightRows> parts, int6
                                       dtype_info(parts[0].dtype).name, dtype_info(part.dtype).name));
     }
   }
-  QUERN_ASSIGN(std::unique_ptr<Weight> weight, device_.pack(parts, planes, precision));
+  const std::optional<DType> rounded_to = options_.quantization.target(role_, parts[0].dtype, parts[0].cols);
+  QUERN_TRY(report(parts, rounded_to, name));
+  auto packed = device_.pack(parts, planes, {precision, rounded_to});
+  if (!packed) return std::unexpected(rounded_to ? of_tensor(name, packed.error()) : packed.error());
+  std::unique_ptr<Weight> weight = std::move(*packed);
   if (weight->device_bytes > 0) {
     for (const WeightRows& part : parts) {
       if (is_host_copy(part.bytes)) continue;

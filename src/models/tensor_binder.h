@@ -2,11 +2,13 @@
 // left. Every failure is kInvalidFile with the tensor's name.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
 
 #include "formats/tensor_file.h"
+#include "models/model.h"
 #include "models/model_config.h"
 #include "models/tensor_names.h"
 #include "models/weights.h"
@@ -22,7 +24,7 @@ struct RowRange {
 class TensorBinder {
  public:
   // All arguments must outlive the binder; `file` must outlive the store.
-  TensorBinder(const TensorFile& file, const TensorNames& names, Device& device, Precision precision,
+  TensorBinder(const TensorFile& file, const TensorNames& names, Device& device, const LoadOptions& options,
                WeightStore& store);
 
   const TensorNames& names() const { return names_; }
@@ -51,6 +53,10 @@ class TensorBinder {
   Status norm(std::string_view pattern, int32_t layer, const NormConfig& config, int64_t width, NormWeights& out);
   Status vector(const std::string& name, const Shape& shape, Presence presence, const float*& out);
 
+  // What the matrices that are packed from now on are for: the quantization rounds by it. At first kKept.
+  void set_role(WeightRole role) { role_ = role; }
+  // Whether pack() would round such a matrix.
+  bool rounds(WeightRole role, const WeightRows& rows) const;
   Result<const Weight*> pack(std::span<const WeightRows> parts, int64_t planes, Precision precision,
                              const std::string& name);
   Result<const float*> upload(std::span<const float> values);
@@ -60,7 +66,7 @@ class TensorBinder {
   std::string prefixed(std::string_view pattern, int32_t layer = 0, int32_t expert = 0) const;
   const TensorFile& file() const { return file_; }
   Device& device() { return device_; }
-  Precision precision() const { return precision_; }
+  Precision precision() const { return options_.precision; }
 
   // Error naming a tensor that nothing took.
   Status check_all_used() const;
@@ -69,13 +75,16 @@ class TensorBinder {
  private:
   Status bind_linear(std::string_view pattern, int32_t layer, int64_t rows, int64_t cols, Presence bias,
                      Precision precision, Linear& out);
+  // Counts a matrix in the report. Errors: those of rounding.
+  Status report(std::span<const WeightRows> parts, std::optional<DType> rounded_to, const std::string& name);
 
   bool is_host_copy(const std::byte* bytes) const;
 
   const TensorFile& file_;
   const TensorNames& names_;
   Device& device_;
-  Precision precision_;
+  LoadOptions options_;
+  WeightRole role_ = WeightRole::kKept;
   WeightStore& store_;
   std::string_view prefix_;
   std::vector<std::string> ignored_;

@@ -21,9 +21,9 @@ float signed_peak(const float* source, int count) {
 struct Range {
   float min, max;
 };
+// The first of equals: zeros have two signs, and a scale keeps them.
 Range range_of(const float* source, int count) {
-  const auto [min, max] = std::minmax_element(source, source + count);
-  return {*min, *max};
+  return {*std::min_element(source, source + count), *std::max_element(source, source + count)};
 }
 
 // Rounds a number that is not below -0.5 half up, and keeps it to `top`.

@@ -45,8 +45,8 @@ void CpuDevice::download(const float* device, std::span<float> host) {
 }
 
 Result<std::unique_ptr<Weight>> CpuDevice::pack(std::span<const WeightRows> parts, int64_t planes,
-                                                Precision precision) {
-  return matmul_.pack_weight(parts, planes, precision, &pool_);
+                                                const WeightForm& form) {
+  return matmul_.pack_weight(parts, planes, form, &pool_);
 }
 
 void CpuDevice::embed(const Weight& table, std::span<const int32_t> ids, Mat out) {

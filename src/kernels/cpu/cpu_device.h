@@ -24,7 +24,8 @@ class CpuDevice final : public Device {
   void upload(std::span<const float> host, float* device) override;
   void download(const float* device, std::span<float> host) override;
 
-  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes, Precision precision) override;
+  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes,
+                                       const WeightForm& form) override;
   void embed(const Weight& table, std::span<const int32_t> ids, Mat out) override;
   void matmul(Mat x, std::span<const MatmulTarget> targets) override;
   void matmul_experts(Mat x, const Weight& weight, const float* bias, std::span<const ExpertRows> groups,

@@ -68,9 +68,10 @@ CpuMatmul::CpuMatmul(int32_t num_threads) : impl_(std::make_unique<Impl>()) {
 CpuMatmul::~CpuMatmul() = default;
 
 Result<std::unique_ptr<Weight>> CpuMatmul::pack_weight(std::span<const WeightRows> parts, int64_t planes,
-                                                       Precision precision, ThreadPool* pool) {
-  QUERN_ASSIGN(std::unique_ptr<CpuWeight> weight, CpuWeight::create(parts, planes));
-  if (precision == Precision::kFast) QUERN_TRY(weight->pack(pool));
+                                                       const WeightForm& form, ThreadPool* pool) {
+  QUERN_ASSIGN(std::unique_ptr<CpuWeight> weight, CpuWeight::create(parts, planes, form.dtype));
+  if (form.precision == Precision::kFast) QUERN_TRY(weight->pack(pool));
+  QUERN_TRY(weight->round_in_place(pool));
   return weight;
 }
 
@@ -84,6 +85,7 @@ void CpuMatmul::embed(const Weight& table, std::span<const int32_t> ids, Mat out
     if (weight.is_packed()) {
       unpack_panel_row(weight.dtype, weight.panel(0, id / kPanelRows), id % kPanelRows, weight.cols, target);
     } else {
+      QUERN_CHECK(!weight.is_rounded());
       dequantize(weight.dtype, weight.source_row(id), target, weight.cols);
     }
   }

@@ -30,7 +30,7 @@ class CpuMatmul {
 
   // As Device::pack. With a pool, packs in parallel. Errors: kInvalidArgument (parts that do not fit together, integer
   // types), kResourceExhausted (no memory). Thread-safe where `pool` is null.
-  Result<std::unique_ptr<Weight>> pack_weight(std::span<const WeightRows> parts, int64_t planes, Precision precision,
+  Result<std::unique_ptr<Weight>> pack_weight(std::span<const WeightRows> parts, int64_t planes, const WeightForm& form,
                                               ThreadPool* pool = nullptr);
 
   // As the operations of Device with the same names; `weight` and `table` come from pack_weight of any CpuMatmul.

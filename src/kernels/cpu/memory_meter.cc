@@ -56,9 +56,10 @@ void MemoryMeter::download(const float* /*device*/, std::span<float> host) {
 }
 
 Result<std::unique_ptr<Weight>> MemoryMeter::pack(std::span<const WeightRows> parts, int64_t planes,
-                                                  Precision precision) {
-  QUERN_ASSIGN(auto weight, CpuWeight::create(parts, planes));
-  weight->device_bytes = precision == Precision::kFast ? packed_bytes(*weight) : 0;
+                                                  const WeightForm& form) {
+  QUERN_ASSIGN(auto weight, CpuWeight::create(parts, planes, form.dtype));
+  weight->device_bytes = form.precision == Precision::kFast ? packed_bytes(*weight) : 0;
+  if (weight->device_bytes == 0 && weight->is_rounded()) weight->device_bytes = rounded_bytes(*weight);
   count_.packed_bytes += static_cast<int64_t>(weight->device_bytes);
   if (weight->device_bytes == 0) {
     const auto elements = static_cast<uint64_t>(weight->planes) * static_cast<uint64_t>(weight->rows) *

@@ -24,7 +24,8 @@ class MemoryMeter final : public Device {
   Result<std::unique_ptr<KvStorage>> allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) override;
   void upload(std::span<const float> host, float* device) override;
   void download(const float* device, std::span<float> host) override;
-  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes, Precision precision) override;
+  Result<std::unique_ptr<Weight>> pack(std::span<const WeightRows> parts, int64_t planes,
+                                       const WeightForm& form) override;
 
   void embed(const Weight& /*table*/, std::span<const int32_t> /*ids*/, Mat /*out*/) override {}
   void matmul(Mat /*x*/, std::span<const MatmulTarget> /*targets*/) override {}

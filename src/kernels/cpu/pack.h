@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,13 +33,21 @@ class PageMemory {
 
 class CpuWeight final : public Weight {
  public:
-  // Keeps pointers to the source rows, copies nothing. Errors: kInvalidArgument.
-  static Result<std::unique_ptr<CpuWeight>> create(std::span<const WeightRows> parts, int64_t planes);
+  // Keeps pointers to the source rows, copies nothing. With `rounded_to`, pack() and round_in_place() give what they
+  // would of a source of that type. Errors: kInvalidArgument.
+  static Result<std::unique_ptr<CpuWeight>> create(std::span<const WeightRows> parts, int64_t planes,
+                                                   std::optional<DType> rounded_to = std::nullopt);
 
   // Packs all rows into panels. The source of quantised types is not read any more, that of float types for single rows
   // only. Does nothing for a type without a packed form. Runs on `pool` where it is not null. Errors:
-  // kResourceExhausted.
+  // kResourceExhausted; kInvalidArgument for a row that cannot be rounded.
   Status pack(ThreadPool* pool);
+
+  // Where rows are still to be rounded, holds them as rounded rows: what exact products and types without panels take.
+  Status round_in_place(ThreadPool* pool);
+
+  // Whether source rows are of another type than `dtype`, because panels were rounded from them.
+  bool is_rounded() const { return dtype != source_dtype_; }
 
   // Source bytes of row `index`; rows of all planes are counted through: plane * rows + row.
   const std::byte* source_row(int64_t index) const;
@@ -57,8 +66,12 @@ class CpuWeight final : public Weight {
     int64_t row_begin;
     const std::byte* bytes;
   };
+  class Rounder;
+
   std::vector<Part> parts_;  // by row_begin
+  DType source_dtype_ = DType::kF32;
   size_t source_row_bytes_ = 0;
+  PageMemory rows_;  // rounded, where no panels are
   PageMemory panels_;
   bool is_bf16_ = false;
   size_t panel_bytes_ = 0;

@@ -10,4 +10,7 @@ namespace quern {
 // Bytes of panels that CpuWeight::pack() takes; 0 for a type without a packed form on this machine.
 size_t packed_bytes(const Weight& weight);
 
+// Bytes of all its rows, as CpuWeight::round_in_place() holds them.
+size_t rounded_bytes(const Weight& weight);
+
 }  // namespace quern

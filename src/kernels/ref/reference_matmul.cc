@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "kernels/checks.h"
 #include "kernels/ref/reference_device.h"
+#include "quant/quantizer.h"
 #include "tensor/dequantize.h"
 
 namespace quern {
@@ -29,9 +30,36 @@ void multiply_row(const float* x, const ReferenceWeight& w, int64_t plane, const
   }
 }
 
+// Every row rounded, then read back.
+Result<std::unique_ptr<Weight>> round_reference(std::span<const WeightRows> parts, DType dtype,
+                                                std::unique_ptr<ReferenceWeight> weight) {
+  const int64_t cols = weight->cols;
+  if (!is_rounding_source(weight->dtype) || !is_rounding_target(dtype) ||
+      cols % dtype_info(dtype).block_elements != 0) {
+    return invalid_argument(fmt::format("weight: {} of {} columns is not rounded to {}", dtype_info(weight->dtype).name,
+                                        cols, dtype_info(dtype).name));
+  }
+  std::vector<std::byte> rounded(dtype_bytes(dtype, static_cast<uint64_t>(cols)).value_or(0));
+  float* target = weight->values.data();
+  int64_t index = 0;
+  for (const WeightRows& part : parts) {
+    const size_t row_bytes = dtype_bytes(part.dtype, static_cast<uint64_t>(cols)).value_or(0);
+    for (int64_t r = 0; r < part.rows; ++r, ++index, target += cols) {
+      // The target doubles as scratch: it is written last.
+      const Status status =
+          round_row(part.dtype, part.bytes + static_cast<size_t>(r) * row_bytes, dtype, cols, target, rounded.data());
+      if (!status) return invalid_argument(fmt::format("row {}: {}", index, status.error().message));
+      dequantize(dtype, rounded.data(), target, cols);
+    }
+  }
+  weight->dtype = dtype;
+  return weight;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Weight>> ReferenceDevice::pack(std::span<const WeightRows> parts, int64_t planes, Precision) {
+Result<std::unique_ptr<Weight>> ReferenceDevice::pack(std::span<const WeightRows> parts, int64_t planes,
+                                                      const WeightForm& form) {
   QUERN_CHECK(!parts.empty() && planes > 0);
   const DType dtype = parts[0].dtype;
   const int64_t cols = parts[0].cols;
@@ -53,6 +81,7 @@ Result<std::unique_ptr<Weight>> ReferenceDevice::pack(std::span<const WeightRows
     return make_error(ErrorCode::kResourceExhausted, fmt::format("no memory for {} weights", rows * cols));
   }
   weight->device_bytes = weight->values.size() * sizeof(float);
+  if (form.dtype && *form.dtype != dtype) return round_reference(parts, *form.dtype, std::move(weight));
   float* target = weight->values.data();
   for (const WeightRows& part : parts) {
     dequantize(dtype, part.bytes, target, part.rows * cols);

@@ -10,11 +10,11 @@ namespace {
 class EncoderBinder {
  public:
   EncoderBinder(const TensorFile& file, const EncoderNames& names, EncoderConfig& config, Device& device,
-                Precision precision, EncoderWeights& out)
+                const LoadOptions& options, EncoderWeights& out)
       : file_(file),
         names_(names),
         config_(config),
-        binder_(file, names.common, device, precision, out.store),
+        binder_(file, names.common, device, options, out.store),
         out_(out) {}
 
   Status bind() {
@@ -52,10 +52,13 @@ class EncoderBinder {
 
   Status layer(int32_t i, EncoderLayerWeights& out) {
     const int64_t hidden = config_.hidden_size;
+    binder_.set_role(WeightRole::kAttention);
     QUERN_TRY(attention(i, out));
     QUERN_TRY(binder_.linear(names_.attention_output, i, hidden, hidden, config_.attention_bias, out.output));
     if (!config_.pre_norm || i > 0) QUERN_TRY(norm(names_.attention_norm, i, out.attention_norm));
+    binder_.set_role(WeightRole::kFfn);
     QUERN_TRY(mlp(i, out.mlp));
+    binder_.set_role(WeightRole::kKept);
     return norm(names_.mlp_norm, i, out.mlp_norm);
   }
 
@@ -133,9 +136,9 @@ class EncoderBinder {
 }  // namespace
 
 Result<EncoderWeights> bind_encoder(const TensorFile& file, const EncoderNames& names, EncoderConfig& config,
-                                    Device& device, Precision precision) {
+                                    Device& device, const LoadOptions& options) {
   EncoderWeights weights;
-  QUERN_TRY(EncoderBinder(file, names, config, device, precision, weights).bind());
+  QUERN_TRY(EncoderBinder(file, names, config, device, options, weights).bind());
   return weights;
 }
 

@@ -6,6 +6,7 @@
 #include "formats/tensor_file.h"
 #include "models/encoders/encoder_config.h"
 #include "models/encoders/encoder_names.h"
+#include "models/model.h"
 #include "models/weights.h"
 
 namespace quern {
@@ -32,6 +33,6 @@ struct EncoderWeights {
 // `file` must outlive the result. Total: a missing tensor, one of a wrong shape or one left over is kInvalidFile. Sets
 // head.num_labels and drops parts of the head that the file may leave out.
 Result<EncoderWeights> bind_encoder(const TensorFile& file, const EncoderNames& names, EncoderConfig& config,
-                                    Device& device, Precision precision);
+                                    Device& device, const LoadOptions& options);
 
 }  // namespace quern

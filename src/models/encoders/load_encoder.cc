@@ -7,12 +7,12 @@
 namespace quern {
 namespace {
 
-Result<std::unique_ptr<EncoderModel>> load(const ModelSource& source, Device& device, Precision precision) {
+Result<std::unique_ptr<EncoderModel>> load(const ModelSource& source, Device& device, const LoadOptions& options) {
   QUERN_ASSIGN(EncoderConfig config, read_encoder_config(source));
   const TensorFile* file = source.tensors();
   if (file == nullptr) return not_found("the folder has no weights");
   const EncoderNames names = encoder_names(config, source.gguf != nullptr);
-  QUERN_ASSIGN(EncoderWeights weights, bind_encoder(*file, names, config, device, precision));
+  QUERN_ASSIGN(EncoderWeights weights, bind_encoder(*file, names, config, device, options));
   return std::make_unique<EncoderForward>(std::move(config), std::move(weights), device);
 }
 
@@ -28,10 +28,11 @@ Status read_pooling(const ModelSource& source, const std::string& family, Decode
   return {};
 }
 
-Result<std::unique_ptr<EncoderModel>> load_embedder(const ModelSource& source, Device& device, Precision precision) {
-  QUERN_ASSIGN(auto decoder, load_decoder(source, device, precision));
+Result<std::unique_ptr<EncoderModel>> load_embedder(const ModelSource& source, Device& device,
+                                                    const LoadOptions& load_options) {
+  QUERN_ASSIGN(auto decoder, load_decoder(source, device, load_options));
   DecoderEmbedder::Options options;
-  options.kv_dtype = precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
+  options.kv_dtype = load_options.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
   if (Status status = read_pooling(source, decoder->config().family, options); !status) {
     return make_error(status.error().code, source.path.string() + ": " + status.error().message);
   }
@@ -40,9 +41,10 @@ Result<std::unique_ptr<EncoderModel>> load_embedder(const ModelSource& source, D
 
 }  // namespace
 
-Result<std::unique_ptr<EncoderModel>> load_encoder(const ModelSource& source, Device& device, Precision precision) {
-  if (!is_encoder_source(source)) return load_embedder(source, device, precision);
-  auto model = load(source, device, precision);
+Result<std::unique_ptr<EncoderModel>> load_encoder(const ModelSource& source, Device& device,
+                                                   const LoadOptions& options) {
+  if (!is_encoder_source(source)) return load_embedder(source, device, options);
+  auto model = load(source, device, options);
   if (!model) return make_error(model.error().code, source.path.string() + ": " + model.error().message);
   return model;
 }
