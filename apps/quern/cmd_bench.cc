@@ -30,7 +30,7 @@ struct BenchArgs : MeasureArgs {
   std::string trace;  // file; empty: none
 };
 
-// A gigabyte of JSON is more than Perfetto likes to open.
+// About 170 MB of JSON.
 constexpr size_t kTraceSpansMax = 2'000'000;
 
 // A case with what its operations took, over all repetitions.
@@ -191,8 +191,8 @@ void print_table(const Report& report) {
   }
 }
 
-Status write_trace(const OpProfile& profile, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
+// `file` is open already: a path that cannot be written is told before anything is measured.
+Status write_trace(const OpProfile& profile, const std::string& path, std::ofstream& file) {
   file << profile.trace_json();
   file.close();
   if (!file) return io_error(fmt::format("--trace: cannot write {}", path));
@@ -213,6 +213,11 @@ Status bench(BenchArgs args) {
     args.engine.max_num_seqs = std::max(args.engine.max_num_seqs, streams);
   }
   QUERN_ASSIGN(RunnerOptions options, runner_options(args.engine));
+  std::ofstream trace;
+  if (!args.trace.empty()) {
+    trace.open(args.trace, std::ios::binary);
+    if (!trace) return io_error(fmt::format("--trace: cannot write {}", args.trace));
+  }
   std::optional<OpProfile> profile;
   if (args.profile || !args.trace.empty()) options.profile = &profile.emplace(args.trace.empty() ? 0 : kTraceSpansMax);
   QUERN_ASSIGN(const auto path, resolve_model(args.model));
@@ -226,7 +231,7 @@ Status bench(BenchArgs args) {
                 .with_profile = args.profile,
                 .cost = runner->model().decode_cost()};
   QUERN_ASSIGN(report.results, measure(meter, report.cost, args.repetitions, options.profile));
-  if (!args.trace.empty()) QUERN_TRY(write_trace(*profile, args.trace));
+  if (!args.trace.empty()) QUERN_TRY(write_trace(*profile, args.trace, trace));
   if (args.roofline) {
     ThreadPool pool(report.threads);
     report.peaks = measure_cpu_peaks(pool);

@@ -64,8 +64,11 @@ Result<ModelName> parse_pypi(std::string_view text, std::string_view whole) {
 bool is_loopback(const std::string& url) {
   for (const char* prefix : {"http://127.0.0.1", "http://localhost", "http://[::1]"}) {
     const std::string_view host(prefix);
-    if (url.starts_with(host) && (url.size() == host.size() || url[host.size()] == ':' || url[host.size()] == '/'))
-      return true;
+    if (!url.starts_with(host)) continue;
+    std::string_view rest = std::string_view(url).substr(host.size());
+    // A port and nothing else: what looks like one may be a user's name and password in front of another host.
+    if (rest.starts_with(':')) rest.remove_prefix(std::min(rest.find_first_not_of("0123456789", 1), rest.size()));
+    if (rest.empty() || rest.front() == '/' || rest.front() == '?') return true;
   }
   return false;
 }

@@ -176,7 +176,7 @@ void CpuMatmul::Impl::quantize_tiles(ThreadPool& pool, int64_t cols) {
   const auto num_tasks = static_cast<int64_t>(tiles.size()) * kTasksPerTile;
   // A nanosecond for two elements: below this the hand-over costs more than it saves.
   constexpr int64_t kElementsParallel = 12288;
-  if (num_tokens * cols >= kElementsParallel) {
+  if (num_tokens > kTokensPerTask && num_tokens * cols >= kElementsParallel) {
     pool.run(num_tasks, quantize);
   } else {
     for (int64_t task = 0; task < num_tasks; ++task) quantize(task, 0);

@@ -139,7 +139,12 @@ Result<Registration> register_model(std::string_view text, std::string_view type
   fs::create_directories(folder(), error);
   if (error) return io_error(fmt::format("{}: {}", folder().string(), error.message()));
   const Json kept = {{"name", registration.name}, {"type", registration.type}, {"document", registration.document}};
-  QUERN_TRY(write_new(folder() / (registration.name + ".json"), dump_json(kept, 1) + "\n"));
+  const std::string kept_text = dump_json(kept) + "\n";
+  if (kept_text.size() > kRegistrationBytesMax * 2) {
+    return invalid_argument(
+        fmt::format("the document takes {} bytes, at most {}", kept_text.size(), kRegistrationBytesMax * 2));
+  }
+  QUERN_TRY(write_new(folder() / (registration.name + ".json"), kept_text));
   return registration;
 }
 

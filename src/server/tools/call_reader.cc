@@ -61,12 +61,21 @@ CallReader::Step CallReader::step(char c, OutputDeltas& out) {
 }
 
 bool CallReader::may_be_call() const {
-  if (state_ == State::kKeyText) {
-    constexpr std::string_view kKeys[] = {"name", "arguments", "parameters", "id", "type"};
-    return std::ranges::any_of(kKeys, [this](std::string_view key) { return key.starts_with(key_); });
+  if (name_) return true;
+  constexpr std::string_view kType = "\"function\"";
+  switch (state_) {
+    case State::kOpen:
+    case State::kFirstKey: return true;
+    case State::kKeyText:
+      return std::string_view("name").starts_with(key_) || std::string_view("type").starts_with(key_);
+    case State::kColon: return key_ == "name" || key_ == "type";
+    case State::kValue:
+      if (key_ == "name") return value_.empty() || sink_->may_name(std::string_view(value_).substr(1));
+      return key_ == "type" && kType.starts_with(value_);
+    case State::kKey:
+    case State::kNext: return key_ == "type" && value_ == kType;
   }
-  if (state_ != State::kValue || key_ != "name" || value_.empty()) return true;
-  return sink_->may_name(std::string_view(value_).substr(1));
+  return false;
 }
 
 bool CallReader::begin_value() {

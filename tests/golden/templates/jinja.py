@@ -18,6 +18,8 @@ TEMPLATES = {
                       "{% macro n() %}{{ my_varargs }}{% endmacro %}c{{ n() }}",
     "varargs_nested": "{% macro outer() %}{% macro inner(x) %}[{{x}}{{ varargs|join }}]{% endmacro %}"
                       "{{ inner(1, 2, 3) }}{% endmacro %}{{ outer() }}",
+    "varargs_declared": "{% macro f(kwargs) %}{{ kwargs.x }}{% endmacro %}{{ f({'x': 1}) }}{% macro g(varargs=3) %}{{ varargs }}{% endmacro %}"
+                        "{{ g() }}{{ g(5) }}",
     "cycler": "{% set c = cycler('a', 'b') %}{{ c.current }}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}{% set _ = c.reset() %}"
               "{{ c.next() }}",
     "truncate": "{{ 'a long sentence here'|truncate(10, true) }} {{ 'a long sentence here'|truncate(10, false, '~', 0) }} "

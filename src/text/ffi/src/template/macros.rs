@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 const FUNCTION: &str = "quern_collecting";
 const COLLECTED: [&str; 2] = ["varargs", "kwargs"];
+/// Macros inside macros whose bodies are looked at; known templates have none.
+const DEPTH_MAX: usize = 16;
 
 pub fn add_to(environment: &mut Environment<'static>) {
     environment.add_function(FUNCTION, |called: Value| -> Result<Value, Error> {
@@ -64,7 +66,8 @@ impl Object for Collecting {
 /// The macros that are open where a template is being rewritten.
 #[derive(Default)]
 pub struct OpenMacros<'t> {
-    open: Vec<OpenMacro<'t>>,
+    /// None: one that is left as it is.
+    open: Vec<Option<OpenMacro<'t>>>,
 }
 
 struct OpenMacro<'t> {
@@ -79,12 +82,13 @@ struct OpenMacro<'t> {
 impl<'t> OpenMacros<'t> {
     /// Looks at a statement that was just written to the end of `result`; `rest` is what follows it.
     pub fn follow(&mut self, statement: &'t str, rest: &'t str, result: &mut String) {
-        if let Some((name, declares)) = head(statement) {
-            if let Some(close) = result.rfind(')') {
-                self.open.push(OpenMacro { name, close, declares, body: rest });
-            }
+        if let Some((name, arguments)) = head(statement) {
+            let declares_them = COLLECTED.iter().any(|collected| names(arguments, collected));
+            let close = result.rfind(')').filter(|_| !declares_them && self.open.len() < DEPTH_MAX);
+            let declares = !arguments.trim().is_empty();
+            self.open.push(close.map(|close| OpenMacro { name, close, declares, body: rest }));
         } else if statement == "endmacro" || statement.starts_with("endmacro ") {
-            if let Some(ended) = self.open.pop() {
+            if let Some(Some(ended)) = self.open.pop() {
                 ended.collect(rest, result);
             }
         }
@@ -105,12 +109,12 @@ impl OpenMacro<'_> {
     }
 }
 
-/// The name of the macro that a statement begins, and whether it declares arguments.
-fn head(statement: &str) -> Option<(&str, bool)> {
+/// The name of the macro that a statement begins, and the arguments that it declares.
+fn head(statement: &str) -> Option<(&str, &str)> {
     let declaration = statement.strip_prefix("macro")?.strip_prefix(char::is_whitespace)?;
     let (name, arguments) = declaration.split_once('(')?;
     let arguments = arguments.strip_suffix(')')?;
-    Some((name.trim(), !arguments.trim().is_empty()))
+    Some((name.trim(), arguments))
 }
 
 /// Whether `word` stands in `body` as a name of its own.
