@@ -154,7 +154,8 @@ class ConfigTest(Case):
             ("serve: {\n", "quern.yaml:"),
         ]:
             with self.subTest(text):
-                self.assertIn(words, self.refused(LLAMA, "--port", 0, "--config", self.config(text)))
+                port = () if "port:" in text else ("--port", 0)  # the command line would win
+                self.assertIn(words, self.refused(LLAMA, *port, "--config", self.config(text)))
         self.assertIn("nothing.yaml", self.refused(LLAMA, "--config", self.folder / "nothing.yaml"))
 
     def test_what_cannot_be_honoured_is_refused_with_the_reason(self):
