@@ -14,6 +14,7 @@ import os
 import pathlib
 import platform
 import re
+import signal
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -91,6 +92,8 @@ def arguments():
     sizes.add_argument("--windows", type=int, default=24, metavar="N", help="accuracy: windows of 512 tokens")
     sizes.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    if not pathlib.Path(args.model).exists():
+        parser.error(f"{args.model}: no such file")
     if args.turns < 1:
         parser.error("--turns: at least 1")
     if any(size < 1 for size in [args.prompt, args.generate, *args.batches, *args.contexts]) or any(rate <= 0 for rate in args.rates):
@@ -139,6 +142,7 @@ def main():
     fields = {field.name: getattr(args, field.name) for field in dataclasses.fields(Bench) if hasattr(args, field.name)}
     bench = Bench(**fields, length_max=length_max, prompts=prompts, note=run.note)
     run.roofline, run.bytes_per_mac = quern.roofline()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         run.measure(bench, entered, {name: scenarios.ALL[name] for name in args.scenarios}, args.turns)
     finally:  # an interrupted run keeps what it has

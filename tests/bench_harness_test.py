@@ -222,13 +222,14 @@ class Session(unittest.TestCase):
         self.assertEqual(run.rows()[1].values, {"quern": [5, 5]})
 
     def test_a_passing_failure_is_asked_again(self):
-        def measure(bench, peer):
-            if bench.turn == 0:
-                raise PeerError("once")
-            yield sample(3)
-        run = fake_run()
-        run.measure(SimpleNamespace(turn=0), [Fake("quern")], {"s": SimpleNamespace(measure=measure)}, 2)
-        self.assertEqual((run.notes, run.rows()[0].values), (["s, quern: once"], {"quern": [3]}))
+        for error, note in (PeerError("once"), "s, quern: once"), (KeyError("usage"), "s, quern: KeyError: 'usage'"):
+            def measure(bench, peer):
+                if bench.turn == 0:
+                    raise error
+                yield sample(3)
+            run = fake_run()
+            run.measure(SimpleNamespace(turn=0), [Fake("quern")], {"s": SimpleNamespace(measure=measure)}, 2)
+            self.assertEqual((run.notes, run.rows()[0].values), ([note], {"quern": [3]}))
 
     def test_every_scenario_can_be_asked(self):
         for name, scenario in scenarios.ALL.items():

@@ -2,7 +2,6 @@
 import os
 import pathlib
 import sys
-import tarfile
 import tempfile
 
 from . import process
@@ -29,22 +28,29 @@ def llama(folder):
 
 
 def unpack(folder):
+    name = LLAMA_PACKAGE.partition("==")[0]
     with tempfile.TemporaryDirectory(dir=folder) as download:
         say(f"downloading {LLAMA_PACKAGE}")
-        process.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", download, LLAMA_PACKAGE])
+        pip = [environment(folder.parent / "pip"), "-m", "pip"]  # the system's interpreter need not have it
+        process.run([*pip, "download", "--quiet", "--no-deps", "--no-binary", name, "--dest", download, LLAMA_PACKAGE])
         archives = list(pathlib.Path(download).glob("*.tar.gz"))
         if len(archives) != 1:
             raise PeerError(f"{LLAMA_PACKAGE}: no source package")
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(folder, filter="data")
+        process.run(["tar", "-xzf", archives[0], "-C", folder])
         return folder / archives[0].name.removesuffix(".tar.gz") / "vendor" / "llama.cpp"
+
+
+def environment(folder):
+    """The interpreter of a Python environment, made if need be."""
+    interpreter = folder / "bin" / "python"
+    if not interpreter.exists():
+        process.run([sys.executable, "-m", "venv", folder])
+    return interpreter
 
 
 def python(folder, packages, module):
     """The interpreter of an environment that holds the packages."""
-    interpreter = folder / "bin" / "python"
-    if not interpreter.exists():
-        process.run([sys.executable, "-m", "venv", folder])
+    interpreter = environment(folder)
     find = [interpreter, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"]
     try:
         process.run(find)

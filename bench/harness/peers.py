@@ -1,5 +1,6 @@
 """How each engine is run: its own measuring program for one stream and batches, its server for the rest."""
 import json
+import os
 import pathlib
 import re
 
@@ -174,6 +175,12 @@ class Vllm(Python):
     def serve(self, streams, length_max, options=()):
         return Server([self.interpreter.with_name("vllm"), "serve", self.model, "--served-model-name", MODEL_NAME,
                        "--max-model-len", min(self.length_max, length_max + SHORT), "--max-num-seqs", streams, "--port", "PORT"], env=self.env)
+
+    @property
+    def env(self):
+        # All processors that we are allowed: by itself vLLM keeps some for its front end.
+        processors = sorted(os.sched_getaffinity(0))[:self.threads]
+        return {**super().env, "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, processors)), "VLLM_CPU_KVCACHE_SPACE": "4"}
 
     contexts = Peer.contexts
 

@@ -16,7 +16,8 @@ class NotOffered(PeerError):
 
 
 def environment(extra):
-    return {**os.environ, **(extra or {})}
+    """Variables for a peer; those that the caller has set win."""
+    return {**(extra or {}), **os.environ}
 
 
 def run(command, env=None, stdin="", timeout_s=3600):
@@ -47,11 +48,11 @@ def wait(process, timeout_s):
     signal.alarm(int(timeout_s))
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except (TimeoutError, KeyboardInterrupt) as error:
+    except BaseException as error:  # also when we are interrupted: nothing may be left that disturbs others
         os.killpg(process.pid, signal.SIGKILL)
         os.wait4(process.pid, 0)
         process.returncode = -signal.SIGKILL
-        if isinstance(error, KeyboardInterrupt):
+        if not isinstance(error, TimeoutError):
             raise
         raise PeerError(f"{process.args[0]} took longer than {timeout_s} s") from error
     finally:

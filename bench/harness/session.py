@@ -42,6 +42,8 @@ class Run:
         except PeerError as error:
             self.note(f"{name}, {peer.name}: {error}")
             return not isinstance(error, NotOffered)
+        except Exception as error:  # an answer in a shape that nobody expected must not lose the hours before it
+            self.note(f"{name}, {peer.name}: {type(error).__name__}: {error}")
         finally:
             say(f"{name}, turn {bench.turn + 1}, {peer.name}: {time.monotonic() - begin:.0f} s")
         return True

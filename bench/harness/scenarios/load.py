@@ -2,6 +2,7 @@
 from .. import load
 from ..figures import LESS, Sample
 
+STREAMS = 16  # side by side: llama-server sets memory aside for each, as long as the longest may be
 OUT_MAX = 1000
 DRAIN_S = 120
 CLIENT_LATE_S = 0.05
@@ -15,7 +16,7 @@ def measure(bench, peer):
         if not arrivals:
             bench.note(f"load, {rate:g} requests/s: none came in {bench.load_s} s")
             continue
-        with peer.serve(64, in_max + out_max) as server:
+        with peer.serve(STREAMS, in_max + out_max) as server:
             server.crowd(bench.prompts.many(2, 32), 8)  # memory is touched, threads have started
             figures = load.summary(load.drive(server.port, arrivals, bench.prompts, DRAIN_S), bench.ttft_s, bench.tpot_s)
         if figures["client_late_s"] > CLIENT_LATE_S:

@@ -28,9 +28,10 @@ def engine_alone(peer, texts):
             process.stdin.write("".join(json.dumps({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}) + "\n" for prompt in prompts))
             process.stdin.flush()
             return sum(len(json.loads(process.stdout.readline())["ids"]) for _ in prompts)
-        ask(["Hi"], 1)
-        begin = time.perf_counter()
-        tokens = ask(texts, TOKENS)
-        seconds = time.perf_counter() - begin
-        process.stdin.close()
-    return tokens / seconds
+        try:
+            ask(["Hi"], 1)
+            begin = time.perf_counter()
+            tokens = ask(texts, TOKENS)
+            return tokens / (time.perf_counter() - begin)
+        finally:
+            process.kill()
