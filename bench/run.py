@@ -109,8 +109,8 @@ def bring(name, args, length_max):
     if name == "vllm":
         if args.vllm_model is None:  # said before gigabytes are brought
             raise PeerError("reads no GGUF: --vllm-model FOLDER names the same weights in bfloat16")
-        return peers.Vllm(install.python(args.vllm or folder / name, install.VLLM_PACKAGES, "vllm"), args.vllm_model, args.threads, length_max)
-    return peers.OpenVino(install.python(args.openvino or folder / name, install.OPENVINO_PACKAGES, "openvino_genai"), args.model, args.threads, length_max)
+        return peers.Vllm(install.python(args.vllm or folder / name, install.VLLM_PACKAGES, peers.Vllm.module), args.vllm_model, args.threads, length_max)
+    return peers.OpenVino(install.python(args.openvino or folder / name, install.OPENVINO_PACKAGES, peers.OpenVino.module), args.model, args.threads, length_max)
 
 
 def model_length(quern, model):

@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 
-from . import install, process
+from . import process
 from .client import MODEL_NAME, Server
 from .figures import OURS
 from .process import NotOffered, PeerError
@@ -89,7 +89,8 @@ class Llama(Peer):
 
     def __init__(self, programs, model, threads):
         self.programs, self.model, self.threads = programs, model, threads
-        self.version = install.LLAMA_PACKAGE if programs.parent.parent.name == self.name else f"{programs.name} given"
+        printed, complaints, _ = process.run([programs / "llama-server", "--version"])
+        self.version = process.last_words(printed + complaints)
         if pathlib.Path(model).is_dir():
             raise PeerError("reads GGUF files only")
 
@@ -122,10 +123,13 @@ class Llama(Peer):
 class Python(Peer):
     """A peer that is a Python library: worker.py runs in its environment."""
     kind = ""
+    module = ""
     model = ""
 
     def __init__(self, interpreter, threads, length_max):
         self.interpreter, self.threads, self.length_max = interpreter, threads, length_max
+        self.version = process.run([interpreter, "-c", "import importlib.metadata as m, sys\n"
+                                    "name = m.packages_distributions()[sys.argv[1]][0]\nprint(name, m.version(name))", self.module])[0].strip()
 
     def work(self, jobs, length_max):
         if not jobs:
@@ -155,7 +159,7 @@ class Python(Peer):
 
 
 class OpenVino(Python):
-    name, kind, version = "openvino", "openvino", " ".join(install.OPENVINO_PACKAGES)
+    name, kind, module = "openvino", "openvino", "openvino_genai"
 
     def __init__(self, interpreter, model, threads, length_max):
         super().__init__(interpreter, threads, length_max)
@@ -164,7 +168,7 @@ class OpenVino(Python):
 
 class Vllm(Python):
     """Reads the same weights from a folder of safetensors, in bfloat16."""
-    name, kind, version = "vllm", "vllm", " ".join(install.VLLM_PACKAGES)
+    name = kind = module = "vllm"
 
     def __init__(self, interpreter, folder, threads, length_max):
         super().__init__(interpreter, threads, length_max)
