@@ -79,7 +79,7 @@ class Parsing(unittest.TestCase):
             peers.parse_perplexity("out of memory")
 
     def test_worker(self):
-        self.assertEqual(peers.parse_worker('INFO RESULTS none\n\nRESULTS [{"rate": 3.5}]\n'), [{"rate": 3.5}])
+        self.assertEqual(peers.parse_worker('INFO RESULTS none\n\nRESULTS {"jobs": [], "peak_mib": 3.5}\n'), {"jobs": [], "peak_mib": 3.5})
         with self.assertRaises(PeerError):
             peers.parse_worker("nothing")
 

@@ -134,8 +134,9 @@ class Python(Peer):
     def work(self, jobs, length_max):
         if not jobs:
             return [], 0.0
-        printed, _, peak = process.run([self.interpreter, WORKER, self.kind, self.model, self.threads, length_max], env=self.env, stdin=json.dumps(jobs))
-        return parse_worker(printed), peak
+        printed, _, _ = process.run([self.interpreter, WORKER, self.kind, self.model, self.threads, length_max], env=self.env, stdin=json.dumps(jobs))
+        results = parse_worker(printed)
+        return results["jobs"], results["peak_mib"]
 
     @property
     def env(self):

@@ -1,13 +1,18 @@
 """Runs in a peer's own environment: worker.py vllm|openvino MODEL THREADS LENGTH_MAX, jobs as JSON on standard input.
 
 A job is ["prompt", n]: a prompt of n tokens; ["streams", b, n]: b prompts of 16 tokens, n tokens each; or ["context", n, m]:
-m tokens after a prompt of n. Prints one line, RESULTS and a JSON list with what each job took.
+m tokens after a prompt of n. Prints one line: RESULTS and, as JSON, what each job took and the peak of memory
+of all processes.
 """
 import json
 import os
+import pathlib
 import random
 import sys
 import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)  # not this folder, whose names could hide a library's
+from harness.process import session_memory_mib  # noqa: E402
 
 SHORT = 16
 
@@ -32,7 +37,6 @@ class OpenVino:
 
 class Vllm:
     def __init__(self, model, threads, length_max):
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # one process, whose memory is counted as a whole
         import torch
         import vllm
         torch.set_num_threads(threads)
@@ -82,7 +86,7 @@ def main():
     meter = Meter({"openvino": OpenVino, "vllm": Vllm}[kind](model, int(threads), int(length_max)))
     meter.seconds(1, 128, 4)  # memory is touched, threads have started
     results = [meter.run(job) for job in json.load(sys.stdin)]
-    print("\nRESULTS " + json.dumps(results), flush=True)
+    print("\nRESULTS " + json.dumps({"jobs": results, "peak_mib": session_memory_mib(os.getsid(0))}), flush=True)
 
 
 if __name__ == "__main__":
