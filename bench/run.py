@@ -125,10 +125,12 @@ def conditions(args):
 
 def main():
     args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     try:
         quern = peers.Quern(args.quern, args.model, args.threads)
         length_max = model_length(args.quern, args.model)
         prompts = Prompts(args.quern, args.model, args.seed)
+        roofline, bytes_per_mac = quern.roofline()
     except PeerError as error:
         sys.exit(f"run.py: {error}")
     entered, absent = [quern], {}
@@ -141,8 +143,7 @@ def main():
     run = Run(conditions(args), {peer.name: peer.version for peer in entered}, absent)
     fields = {field.name: getattr(args, field.name) for field in dataclasses.fields(Bench) if hasattr(args, field.name)}
     bench = Bench(**fields, length_max=length_max, prompts=prompts, note=run.note)
-    run.roofline, run.bytes_per_mac = quern.roofline()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    run.roofline, run.bytes_per_mac = roofline, bytes_per_mac
     try:
         run.measure(bench, entered, {name: scenarios.ALL[name] for name in args.scenarios}, args.turns)
     finally:  # an interrupted run keeps what it has
