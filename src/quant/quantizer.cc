@@ -3,7 +3,8 @@
 #include "tensor/block_codec.h"
 
 // As sample/softmax.cc: wider registers than AVX2's gain nothing on blocks of 32.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "quant/quantizer.cc"
 #include <hwy/foreach_target.h>
