@@ -196,6 +196,9 @@ class Register(Case):
         self.assertEqual(self.quern("register", f"{url}/doc", **clean).returncode, 0)
         self.assertEqual(self.registered(), ["by-url", "u"])
         self.assert_refused(self.quern("register", "http://example.org/m.gguf"), "https")
+        # Another host behind what looks like a loopback address and its port.
+        self.assert_refused(self.quern("register", "http://localhost:80@192.0.2.1/m.gguf"), "https")
+        self.assert_refused(self.quern("register", "http://127.0.0.1:x@192.0.2.1/m.gguf"), "https")
 
     def test_hostile(self):
         for change, field in (({"model_name": "../x"}, "model_name"), ({"model_specs": [{"model_id": "a"}]}, "model_id"),
@@ -208,6 +211,13 @@ class Register(Case):
         self.assert_refused(self.quern("register", self.write("taken.json", XINFERENCE), "--name", "qwen3"), "built-in")
         self.assert_refused(self.quern("register", self.folder / "missing.json"), "missing.json")
         self.assertEqual(self.registered(), [])
+
+    def test_what_is_accepted_can_be_read_back(self):
+        wide = self.write("wide.json", {**XINFERENCE, "junk": [0] * 300000})
+        self.assertEqual(self.quern("register", wide).returncode, 0)
+        self.assertEqual(self.registered(), [XINFERENCE["model_name"]])
+        listed = self.quern("registrations").stdout
+        self.assertNotIn("broken", listed)
 
     def test_a_broken_file_is_told_and_can_go(self):
         folder = self.folder / "home" / "registrations"

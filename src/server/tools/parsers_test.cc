@@ -133,7 +133,9 @@ void expect_no_text_of_cut_calls(const MakeParser& make, const std::string& text
 TEST(EveryFormat, WhatALimitCutAndIsNoCallStaysText) {
   const std::pair<ToolFormat, std::vector<std::string>> cases[] = {
       {ToolFormat::kHermes, {"a <", "if a < b", "<tool>", "<tool_call>{\"other\"", "x <to"}},
-      {ToolFormat::kJson, {"{\"city\": \"Par", "{\"name\": \"Anna", "[", "[1, 2", "{\"names"}},
+      {ToolFormat::kJson,
+       {"{\"city\": \"Par", "{\"name\": \"Anna", "[", "[1, 2", "{\"names", "{\"id\": 17", "{\"type\": \"a long report",
+        "{\"type\": \"function\", \"sum\": 1"}},
       {ToolFormat::kLlama3Json, {"{\"name\": \"Anna\", \"a", "<|p", "<b"}},
       {ToolFormat::kMistral, {"[T", "[1", "[TOOLS"}},
       {ToolFormat::kPythonic, {"[", "[other(a=", "[x", "[add(1, 2)] is", "[add, ", "``"}},
