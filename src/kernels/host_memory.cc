@@ -75,6 +75,10 @@ Result<std::unique_ptr<Buffer>> allocate_host_buffer(int64_t elements) {
   QUERN_CHECK(elements >= 0);
   const auto n = static_cast<size_t>(elements);
   QUERN_ASSIGN(AlignedArray<std::byte> bytes, allocate_bytes(n > kBytesMax ? kBytesMax : n * sizeof(float)));
+  return make_host_buffer(std::move(bytes), elements);
+}
+
+std::unique_ptr<Buffer> make_host_buffer(AlignedArray<std::byte> bytes, int64_t elements) {
   return std::make_unique<HostBuffer>(std::move(bytes), elements);
 }
 

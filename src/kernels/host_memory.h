@@ -19,6 +19,8 @@ using AlignedArray = std::unique_ptr<T[], FreeAligned>;
 // only as they are touched. Errors: kResourceExhausted, also for a count that no address space holds.
 Result<AlignedArray<std::byte>> allocate_bytes(size_t bytes);
 Result<std::unique_ptr<Buffer>> allocate_host_buffer(int64_t elements);
+// The buffer of `elements` floats that `bytes` holds.
+std::unique_ptr<Buffer> make_host_buffer(AlignedArray<std::byte> bytes, int64_t elements);
 
 // The checks every device makes before it builds a storage. Errors: kResourceExhausted.
 Status check_kv_request(std::span<const KvLayerSpec> layers, int32_t num_blocks);

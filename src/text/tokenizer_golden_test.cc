@@ -1,8 +1,10 @@
 // The tokenizers' golden cases, on tokenizer.json files and on GGUF vocabularies of the same models.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "base/status.h"
 #include "formats/gguf/gguf_file.h"
 #include "text/golden_files.h"
 #include "text/tokenizer.h"
@@ -21,6 +23,11 @@ const std::vector<Json>& all_cases() {
 const Json& sources() {
   static const Json sources = Json::parse(testing::read_text(golden("tokenizers/sources.json")));
   return sources;
+}
+
+Result<std::unique_ptr<Tokenizer>> gguf_tokenizer(const std::filesystem::path& path) {
+  QUERN_ASSIGN(const auto gguf, GgufFile::open(path));
+  return Tokenizer::from_gguf(gguf->metadata(), "test.gguf");
 }
 
 Json decoded(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
@@ -120,9 +127,7 @@ TEST_P(TokenizerGolden, Gguf) {
   file = std::filesystem::path(file).filename();
   const auto path = extra_file(file);
   if (!path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
-  const auto gguf = GgufFile::open(*path);
-  ASSERT_TRUE(gguf) << gguf.error().message;
-  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
+  const auto tokenizer = gguf_tokenizer(*path);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   int count = 0;
   for (const Json& test : all_cases()) {
@@ -188,9 +193,7 @@ TEST(WordPieceStreams, AreWhatDecodingGivesFromGguf) {
       std::filesystem::path(sources()["minilm"]["gguf_twin"]["path"].get<std::string>()).filename();
   const auto path = extra_file(file);
   if (!path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
-  const auto gguf = GgufFile::open(*path);
-  ASSERT_TRUE(gguf) << gguf.error().message;
-  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
+  const auto tokenizer = gguf_tokenizer(*path);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   expect_all_streams_as_decoded(**tokenizer);
 }
@@ -228,9 +231,7 @@ TEST_P(GgufVocabularyPairs, SameIds) {
   const auto texts_path = extra_file(file + ".inp");
   const auto ids_path = extra_file(file + ".out");
   if (!path || !texts_path || !ids_path) GTEST_SKIP() << "no " << file << " in the folder QUERN_TEST_TOKENIZERS";
-  const auto gguf = GgufFile::open(*path);
-  ASSERT_TRUE(gguf) << gguf.error().message;
-  const auto tokenizer = Tokenizer::from_gguf((*gguf)->metadata(), "test.gguf");
+  const auto tokenizer = gguf_tokenizer(*path);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
 
   const std::string texts = testing::read_text(*texts_path);

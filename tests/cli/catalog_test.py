@@ -6,9 +6,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
+
+from folder_case import FolderCase
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 QUERN = sys.argv.pop(1) if len(sys.argv) > 1 else "quern"
@@ -18,12 +19,9 @@ XINFERENCE = {
     "model_specs": [{"model_format": "pytorch", "model_size_in_billions": 7, "quantization": "none", "model_uri": "file:///models/x"}]}
 
 
-class Case(unittest.TestCase):
+class Case(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {**os.environ, "QUERN_HOME": str(self.folder / "home")}
+        super().setUp()
         for name in ("QUERN_VLLM", "QUERN_SGLANG", "QUERN_LLAMA_SERVER", "QUERN_OPENAI_URL"):
             self.environment.pop(name, None)
 

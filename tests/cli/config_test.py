@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
@@ -17,6 +16,7 @@ QUERN = sys.argv.pop(1) if len(sys.argv) > 1 else os.environ["QUERN_BINARY"]
 os.environ["QUERN_BINARY"] = QUERN
 
 from adapter_files import write_adapter  # noqa: E402
+from folder_case import FolderCase  # noqa: E402
 
 LLAMA = ROOT / "golden/models/llama"
 LLAMA_F32 = ROOT / "golden/gguf/llama-f32.gguf"
@@ -30,13 +30,7 @@ adapters:
 """
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.environment = {**os.environ, "QUERN_HOME": str(self.folder / "home")}
-
+class Case(FolderCase):
     def config(self, text, name="quern.yaml"):
         path = self.folder / name
         path.write_text(text)

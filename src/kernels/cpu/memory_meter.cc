@@ -17,24 +17,13 @@ int64_t taken(const AlignedArray<std::byte>& array, size_t bytes) {
   return static_cast<int64_t>(std::max(array.get_deleter().mapped_bytes, bytes));
 }
 
-class MeteredBuffer final : public Buffer {
- public:
-  MeteredBuffer(AlignedArray<std::byte> bytes, int64_t elements) : bytes_(std::move(bytes)), elements_(elements) {}
-  float* data() const override { return reinterpret_cast<float*>(bytes_.get()); }
-  int64_t elements() const override { return elements_; }
-
- private:
-  AlignedArray<std::byte> bytes_;
-  int64_t elements_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Buffer>> MemoryMeter::allocate(int64_t elements) {
   const size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   QUERN_ASSIGN(AlignedArray<std::byte> array, allocate_bytes(bytes));
   count_.buffer_bytes += taken(array, bytes);
-  return std::make_unique<MeteredBuffer>(std::move(array), elements);
+  return make_host_buffer(std::move(array), elements);
 }
 
 Result<std::unique_ptr<KvStorage>> MemoryMeter::allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) {

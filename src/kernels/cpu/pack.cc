@@ -18,15 +18,7 @@ namespace quern {
 namespace {
 
 bool is_matrix_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF64:
-    case DType::kF8E4M3:
-    case DType::kF8E5M2: return true;
-    default: return is_quantized(dtype);
-  }
+  return is_rounding_source(dtype) || is_quantized(dtype);
 }
 
 constexpr size_t kHugePage = size_t{2} << 20;

@@ -102,16 +102,18 @@ const std::string& CatalogModel::license_of(const CatalogVariant& variant) const
   return size != nullptr && !size->license.empty() ? size->license : license;
 }
 
+Status Catalog::add(std::shared_ptr<const CatalogModel> model, std::string_view what) {
+  for (const std::string& name : model->names()) {
+    if (find_model(name) != nullptr) return invalid_file(fmt::format("{}: two models are called {}", what, name));
+  }
+  models_.push_back(std::move(model));
+  return {};
+}
+
 Result<Catalog> Catalog::joined_with(Result<Catalog> other) const {
   if (!other) return other;
   Catalog all = *this;
-  for (auto& model : other->models_) {
-    for (const std::string& name : model->names()) {
-      if (all.find_model(name) != nullptr)
-        return invalid_file(fmt::format("catalogue: two models are called {}", name));
-    }
-    all.models_.push_back(std::move(model));
-  }
+  for (auto& model : other->models_) QUERN_TRY(all.add(std::move(model), "catalogue"));
   return all;
 }
 
@@ -144,11 +146,7 @@ Result<Catalog> Catalog::parse(std::string_view text, std::string_view what) {
   for (const JsonFields& fields : *list) {
     auto model = read_catalog_model(fields, CatalogOrigin::kBuiltIn);
     if (!model) return in_catalog(model.error());
-    for (const std::string& name : model->names()) {
-      if (catalog.find_model(name) == nullptr) continue;
-      return invalid_file(fmt::format("{}: two models are called {}", what, name));
-    }
-    catalog.models_.push_back(std::make_shared<const CatalogModel>(std::move(*model)));
+    QUERN_TRY(catalog.add(std::make_shared<const CatalogModel>(std::move(*model)), what));
   }
   return catalog;
 }

@@ -124,6 +124,9 @@ class Catalog {
   Result<Catalog> joined_with(Result<Catalog> other) const;
 
  private:
+  // kInvalidFile, named `what`, when a name of the model is taken.
+  Status add(std::shared_ptr<const CatalogModel> model, std::string_view what);
+
   std::vector<std::shared_ptr<const CatalogModel>> models_;
 };
 
