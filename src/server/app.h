@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/database.h"
 #include "server/adapter_rules.h"
 #include "server/background.h"
 #include "server/batches/runner.h"
@@ -17,7 +18,6 @@
 #include "server/model_table.h"
 #include "server/responses/store.h"
 #include "server/route.h"
-#include "server/store/database.h"
 #include "server/tracing/exporter.h"
 
 namespace quern {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "platform/database.h"
 #include "quern/status.h"
-#include "server/store/database.h"
 
 namespace quern::batches {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/json.h"
+#include "platform/database.h"
 #include "server/background.h"
-#include "server/store/database.h"
 
 namespace quern::responses {
 
