@@ -239,7 +239,8 @@ void add_apple_memory(std::string_view sysctl, std::string_view vm_stat, Devices
   for (DeviceInfo& device : devices) {
     device.shares_system_memory = true;
     device.memory_total_bytes = total;
-    if (total && page && pages) device.memory_free_bytes = std::min(*total, *pages * std::min(*page, int64_t{1} << 20));
+    // Never more than there is, which also keeps the product in bounds.
+    if (total && page && pages && *page > 0) device.memory_free_bytes = std::min(*pages, *total / *page) * *page;
   }
 }
 

@@ -135,6 +135,8 @@ Result<DeviceInfo> place(const Inventory& inventory, const PlacementRequest& req
     std::vector<const DeviceInfo*> usable;
     for (const DeviceInfo& device : devices) {
       if (!is_of_kind(device, kind) || (request.device.index && device.index != *request.device.index)) continue;
+      // A display adapter of the processor is such a device: somebody has to ask for it.
+      if (request.device.wish == Wish::kAuto && device.state == DeviceState::kNoTool) continue;
       const std::string reason = reason_of_state(device);
       if (reason.empty()) {
         usable.push_back(&device);

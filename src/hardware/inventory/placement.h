@@ -30,9 +30,10 @@ struct PlacementRequest {
 
 // One device. Of those that the engine can use and the name allows: the one with the most free memory of the best kind
 // that has room; a device whose free memory is not known counts as having room, after those where it is known. "auto"
-// and "gpu" pass over kinds without a device; "auto" ends at the CPU where the engine computes there. Errors, with the
-// name: kUnsupported (the engine does not compute there), kNotFound (no such device here, with those that are),
-// kUnavailable (there, but without driver or unhealthy), kResourceExhausted (too little free memory, with the numbers).
+// and "gpu" pass over kinds without a device; "auto" also over devices that only the kernel knows, and it ends at the
+// CPU where the engine computes there. Errors, with the name: kUnsupported (the engine does not compute there),
+// kNotFound (no such device here, with those that are), kUnavailable (there, but without driver or unhealthy),
+// kResourceExhausted (too little free memory, with the numbers).
 Result<DeviceInfo> place(const Inventory& inventory, const PlacementRequest& request);
 
 // The variable of the environment that shows a program this device alone, and its value: {"CUDA_VISIBLE_DEVICES",

@@ -95,6 +95,15 @@ TEST(Placement, BrokenDevicesAreLeftOut) {
   EXPECT_EQ(refused.error().message, "device: 'cuda:1': cuda:1: npu-smi: health Alarm");
 }
 
+// The display adapter of a processor, say: no tool tells of it.
+TEST(Placement, AutoPassesOverWhatOnlyTheKernelKnows) {
+  Inventory inventory = mixed();
+  inventory.devices = {device(DeviceKind::kXpu, 0, std::nullopt)};
+  inventory.devices[0].state = DeviceState::kNoTool;
+  EXPECT_EQ(*place_id(inventory, "vllm", "auto"), "cpu");
+  EXPECT_EQ(*place_id(inventory, "vllm", "xpu"), "xpu:0");
+}
+
 TEST(Placement, UnknownMemoryComesAfterKnown) {
   Inventory inventory = mixed();
   inventory.devices = {device(DeviceKind::kCuda, 0, std::nullopt), device(DeviceKind::kCuda, 1, kGiB)};

@@ -108,6 +108,9 @@ TEST(ToolParsers, Apple) {
   EXPECT_TRUE(devices[0].shares_system_memory);
   EXPECT_EQ(devices[0].memory_total_bytes, 34359738368);
   EXPECT_EQ(devices[0].memory_free_bytes, int64_t{512000} * 16384);
+  // Found by mutation: the product of two numbers that are each within reason.
+  add_apple_memory("hw.memsize: 34359738368", "page size of 1048576 bytes)\nPages free: 999999999999999.", devices);
+  EXPECT_EQ(devices[0].memory_free_bytes, 34359738368);
 }
 
 TEST(ToolParsers, NpuSmi) {
