@@ -9,7 +9,7 @@ from page_server import KEY, TEXTS, PageTest
 class LangChainTest(PageTest):
     def setUp(self):
         from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-        self.chat = ChatOpenAI(model="smollm2", base_url=self.base_url, api_key=KEY, temperature=0, max_tokens=24)
+        self.chat = ChatOpenAI(model="smollm2", base_url=self.base_url, api_key=KEY, temperature=0, max_tokens=96)
         # The server has the tokenizer: the client must not cut texts with one of its own.
         self.embeddings = OpenAIEmbeddings(model="all-MiniLM-L6-v2", base_url=self.base_url, api_key=KEY,
                                            check_embedding_ctx_length=False)
