@@ -64,7 +64,7 @@ class OpenAiTest(PageTest):
         self.assertTrue(answer.choices[0].message.content)
         vectors = client.embeddings.create(model="all-MiniLM-L6-v2", input=TEXTS)
         self.assertEqual([len(item.embedding) for item in vectors.data], [384] * 3)
-        self.assertEqual({model.id for model in client.models.list()}, {"smollm2", "all-MiniLM-L6-v2"})
+        self.assertEqual({model.id for model in client.models.list()}, {"smollm2", "all-MiniLM-L6-v2", "bert_rerank"})
 
 
 if __name__ == "__main__":

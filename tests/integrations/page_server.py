@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
-from quern_server import Server  # noqa: E402
+from quern_server import RERANKER, Server  # noqa: E402
 
 KEY = "sesame"
 TEXTS = ["A quern is a hand mill for grain.", "The tide turns twice a day.", "Basalt makes good millstones."]
@@ -16,7 +16,7 @@ class PageTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--store", ":memory:", "--max-model-len", "2048", models=("smollm2", "all-MiniLM-L6-v2"),
+        cls.server = Server("--store", ":memory:", "--max-model-len", "2048", models=("smollm2", "all-MiniLM-L6-v2", RERANKER),
                             QUERN_API_KEY=KEY)
         cls.base_url = cls.server.url + "/v1"
 

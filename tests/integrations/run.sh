@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the steps of a page of docs/integrations/: run.sh QUERN langchain|llama_index. The clients, of the versions in
+# Runs the steps of a page of docs/integrations/: run.sh QUERN langchain|llama_index|dify. The clients, of the versions in
 # NAME-requirements.txt, go into build/NAME-venv (their needs exclude each other), two small models into
 # build/integrations-home. Exit 77 (skipped) when either cannot be reached.
 set -eu
