@@ -16,7 +16,6 @@ class DifyTest(PageTest):
         results = json.loads(done.stdout)
         self.assertTrue(results["whole"].strip())
         self.assertEqual(results["streamed"], results["whole"])
-        self.assertTrue(0 < results["completion_tokens"] <= 24)
         self.assertGreater(results["with_tools"], 0)
         self.assertEqual(results["vectors"], [384, 384])
         self.assertEqual(results["ranked"], [0, 1])
