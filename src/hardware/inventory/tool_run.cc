@@ -86,10 +86,20 @@ Undead& undead() {
   return instance;
 }
 
+// A vendor's program has no use for keys of ours and of hubs.
+bool is_for_tools(std::string_view variable) {
+  const std::string_view name = variable.substr(0, variable.find('='));
+  if (name == "LC_ALL" || name.starts_with("QUERN_")) return false;
+  for (const char* ending : {"_KEY", "_TOKEN", "_SECRET", "PASSWORD"}) {
+    if (name.ends_with(ending)) return false;
+  }
+  return true;
+}
+
 std::vector<std::string> child_environment() {
   std::vector<std::string> result = {"LC_ALL=C"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!std::string_view(*entry).starts_with("LC_ALL=")) result.emplace_back(*entry);
+    if (is_for_tools(*entry)) result.emplace_back(*entry);
   }
   return result;
 }

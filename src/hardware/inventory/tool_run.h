@@ -37,7 +37,8 @@ struct ToolOutput {
 // empty: there is none.
 std::string find_on_path(std::string_view path, std::string_view name);
 
-// Blocks; any thread. stdin is empty, the environment is ours with LC_ALL=C, no descriptor but the three is inherited.
+// Blocks; any thread. stdin is empty, the environment is ours with LC_ALL=C and without keys and
+// tokens, no descriptor but the three is inherited.
 ToolOutput run_tool(std::string_view path, std::string_view name, std::span<const std::string> arguments,
                     const ToolLimits& limits, const std::stop_token& stop);
 

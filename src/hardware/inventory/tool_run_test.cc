@@ -41,6 +41,16 @@ TEST_F(ToolRunTest, ReadsStdoutAndPassesArgumentsAsTheyAre) {
   EXPECT_EQ(output.text, "a b|$HOME|;exit 3||C");
 }
 
+TEST_F(ToolRunTest, SecretsStayHere) {
+  for (const char* name : {"QUERN_HOME", "QUERN_API_KEY", "HF_TOKEN", "OTHER_SECRET"}) setenv(name, "secret", 1);
+  setenv("VENDOR_PATH", "kept", 1);
+  add_tool("tool", "env");
+  const ToolOutput output = run("tool");
+  for (const char* name : {"QUERN_HOME", "QUERN_API_KEY", "HF_TOKEN", "OTHER_SECRET", "VENDOR_PATH"}) unsetenv(name);
+  EXPECT_EQ(output.text.find("secret"), std::string::npos) << output.text;
+  EXPECT_NE(output.text.find("VENDOR_PATH=kept"), std::string::npos);
+}
+
 TEST_F(ToolRunTest, AbsentIsAnAnswer) {
   const ToolOutput output = run("no-such-tool");
   EXPECT_EQ(output.end, ToolEnd::kAbsent);
