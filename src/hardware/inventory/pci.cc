@@ -118,7 +118,7 @@ void add_nvidia_proc(const fs::path& proc, DeviceInfo& device) {
   if (!model.empty()) device.name = clean_name(model);
   if (uuid.starts_with("GPU-")) device.uuid = clean_name(uuid);
   const std::string version = read_kernel_file(proc / "driver/nvidia/version");
-  for (const std::string_view word : split_words(version.substr(0, version.find('\n')))) {
+  for (const std::string_view word : split_words(std::string_view(version).substr(0, version.find('\n')))) {
     if (word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos) {
       device.driver = clean_name(word);
       break;
