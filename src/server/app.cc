@@ -119,6 +119,9 @@ Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metr
                                          AppOptions options) {
   std::unique_ptr<App> app(new App(models, metrics, log, std::move(options)));
   QUERN_TRY(app->open_stores());
+  if (Fleet* fleet = app->options_.fleet) {
+    QUERN_ASSIGN(app->door_, door::Door::create(*fleet, log, {.load_timeout = app->options_.load_timeout, .pool = {}}));
+  }
   app->collect_routes();
   if (!app->options_.tracing.url.empty()) {
     app->spans_ = std::make_unique<SpanExporter>(app->options_.tracing, metrics.spans(), log);
@@ -151,7 +154,7 @@ void App::collect_routes() {
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
-  append(routes_, ollama::routes());
+  append(routes_, ollama::routes(options_.fleet));
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));
@@ -190,7 +193,8 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
   std::string failure;
   try {
-    co_await route.run(models_, request, reply);
+    const bool was_carried = door_ && route.carried && co_await door_->serve(route, models_, request, reply);
+    if (!was_carried) co_await route.run(models_, request, reply);
   } catch (const std::exception& error) {
     failure = error.what();
   }

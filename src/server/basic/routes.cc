@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/status.h"
+#include "server/door/fleet_entries.h"
 #include "server/page.h"
 #include "text/base64.h"
 
@@ -91,7 +92,9 @@ RouteFunction ready_route(const App& app) {
 
 RouteFunction metrics_route(const App& app) {
   return [&app](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    return reply.send(200, "text/plain; version=0.0.4; charset=utf-8", app.metrics().render(models), {});
+    std::string text = app.metrics().render(models);
+    if (app.door() != nullptr) app.door()->metrics().render(text);
+    return reply.send(200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {});
   };
 }
 
@@ -99,13 +102,23 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
   return send_json(reply, {{"version", "0.1.0"}});
 }
 
-awaitable<void> list_models(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, models_json(models));
+RouteFunction list_route(const App& app) {
+  return [&app](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
+    Json list = models_json(models);
+    if (app.door() != nullptr) {
+      for (const ModelView& model : app.door()->fleet().models()) list["data"].push_back(door::model_entry(model));
+    }
+    return send_json(reply, list);
+  };
 }
 
-awaitable<void> show_model(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  const auto model = models.find(request.params[0]);
-  return model ? send_json(reply, model_json(**model)) : send_error(reply, model.error());
+RouteFunction show_route(const App& app) {
+  return [&app](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
+    const auto model = models.find(request.params[0]);
+    if (model) return send_json(reply, model_json(**model));
+    const auto carried = app.door() != nullptr ? app.door()->fleet().model(request.params[0]) : std::nullopt;
+    return carried ? send_json(reply, door::model_entry(*carried)) : send_error(reply, model.error());
+  };
 }
 
 awaitable<void> openapi(const ModelTable&, const http::Request&, http::Reply& reply) {
@@ -124,8 +137,8 @@ Routes routes(const App& app) {
       {"GET", "/ready", ready_route(app), Access::kLiveness},
       {"GET", "/version", version},
       {"GET", "/metrics", metrics_route(app)},
-      {"GET", "/v1/models", list_models},
-      {"GET", "/v1/models/{model*}", show_model},
+      {"GET", "/v1/models", list_route(app)},
+      {"GET", "/v1/models/{model*}", show_route(app)},
   };
 }
 
