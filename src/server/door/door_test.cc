@@ -6,10 +6,12 @@
 
 #include <future>
 
-#include "server/app.h"
+#include "server/anthropic/answer.h"
 #include "server/door/raw_sockets.h"
 #include "server/door/static_fleet.h"
 #include "server/http/server.h"
+#include "server/ollama/answer.h"
+#include "server/responses/answer.h"
 
 namespace quern::door {
 namespace {
@@ -36,28 +38,30 @@ class DoorTest : public ::testing::Test {
     for (std::string& address : addresses) {
       model.replicas.push_back({"r" + std::to_string(model.replicas.size()), std::move(address)});
     }
-    AppOptions options;
-    options.store_path = ":memory:";
-    options.fleet = &fleet_;
-    auto app = App::create(models_, metrics_, log_, std::move(options));
-    ASSERT_TRUE(app) << app.error().message;
-    app_ = std::move(*app);
+    auto door = Door::create(fleet_, log_, {});
+    ASSERT_TRUE(door) << door.error().message;
+    door_ = std::move(*door);
     http::ServerOptions http;
     http.port = 0;
     http.drain_timeout = std::chrono::seconds(0);
-    auto server = http::Server::start(http, app_->handler());
+    auto server = http::Server::start(http, [this](http::Request& request, http::Reply& reply) { return answer(request, reply); });
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
-    app_->set_ready();
+  }
+  // As the app does it: the door first, then the route, which knows no model here.
+  http::asio::awaitable<void> answer(http::Request& request, http::Reply& reply) {
+    const Route& route = *std::ranges::find(routes_, request.path, &Route::path);
+    if (co_await door_->serve(route, models_, request, reply)) co_return;
+    const ApiError error{.status = 404, .message = "not the door's"};
+    co_await send_error(reply, error, route.error_body);
   }
   void stop() {
     if (server_) {
       server_->stop();
       server_->join();
-      app_->stop();
     }
     server_.reset();
-    app_.reset();
+    door_.reset();
   }
 
   RawSocket client() { return RawSocket::to_port(server_->port()); }
@@ -72,11 +76,6 @@ class DoorTest : public ::testing::Test {
     socket.send(request(body, path, headers));
     return socket.read_message();
   }
-  std::string get(const std::string& path) {
-    RawSocket socket = client();
-    socket.send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
-    return socket.read_message();
-  }
   int outcome(const std::string& name) {
     const auto outcomes = fleet_.outcomes();
     const auto found = outcomes.find(name);
@@ -84,10 +83,17 @@ class DoorTest : public ::testing::Test {
   }
 
   StaticFleet fleet_;
-  ModelTable models_;
-  Metrics metrics_;
-  Log log_;
-  std::unique_ptr<App> app_;
+  const ModelTable models_;
+  const Log log_;
+  const Routes routes_ = {
+      carried({"POST", "/v1/chat/completions", {}}),
+      carried({"POST", "/v1/completions", {}}),
+      carried({"POST", "/v1/messages", {}, Access::kKey, anthropic::error_body, anthropic::error_event}),
+      carried({"POST", "/v1/responses", {}, Access::kKey, openai_error_body, responses::error_event}),
+      carried({"POST", "/api/chat", {}, Access::kKey, ollama::error_body, ollama::error_line}),
+      carried({"POST", "/api/generate", {}, Access::kKey, ollama::error_body, ollama::error_line}),
+  };
+  std::unique_ptr<Door> door_;
   std::unique_ptr<http::Server> server_;
 };
 
@@ -126,10 +132,11 @@ TEST_F(DoorTest, CarriesTheRequestAndBringsTheAnswerBack) {
   EXPECT_EQ(outcome("r0 ok"), 1);
 }
 
-TEST_F(DoorTest, NamesThatAreNotTheFleetsAreAnswer404Here) {
+TEST_F(DoorTest, OtherNamesAndOtherBodiesAreLeftToTheRoute) {
   start({});
-  EXPECT_TRUE(has(ask(R"({"model":"other","messages":[]})"), "404")) << "and in the route's own words";
-  EXPECT_TRUE(has(ask("no json"), "400"));
+  for (const char* body : {R"({"model":"other","messages":[]})", "no json", "{}", ""}) {
+    EXPECT_TRUE(has(ask(body), "not the door's")) << body;
+  }
 }
 
 TEST_F(DoorTest, TheNameIsReplacedAndNothingElse) {
@@ -454,24 +461,6 @@ TEST_F(DoorTest, WhatTheFleetIsToldOfARequest) {
   EXPECT_EQ(seen[0].session, 0u);
   EXPECT_NE(seen[1].session, 0u);
   EXPECT_EQ(seen[2].uid, "m");
-}
-
-TEST_F(DoorTest, ListsAndMetrics) {
-  RawWorker worker([](RawSocket& socket, int) {
-    socket.read_message();
-    socket.send(whole_answer(200, "{}"));
-  });
-  start({worker.address()});
-  ask(R"({"model":"m"})");
-  EXPECT_TRUE(has(get("/v1/models"), "{\"id\":\"m\",\"object\":\"model\""));
-  EXPECT_TRUE(has(get("/v1/models/m"), "\"status\":\"READY\",\"max_model_len\":1024}"));
-  EXPECT_TRUE(get("/v1/models/other").starts_with("HTTP/1.1 404 "));
-  EXPECT_TRUE(has(get("/api/tags"), "{\"name\":\"m\",\"model\":\"m\""));
-  EXPECT_TRUE(has(get("/api/ps"), "\"name\":\"m\""));
-  const std::string metrics = get("/metrics");
-  EXPECT_TRUE(has(metrics, "quern_door_requests_total{model_name=\"m\",replica=\"r0\",outcome=\"ok\"} 1\n")) << metrics;
-  EXPECT_TRUE(has(metrics, "quern_door_requests_in_flight{model_name=\"m\",replica=\"r0\"} 0\n"));
-  EXPECT_TRUE(has(metrics, "quern_door_wait_seconds_count{model_name=\"m\"} 1\n"));
 }
 
 TEST_F(DoorTest, TheServersEndTellsTheClientOfAStream) {
