@@ -9,9 +9,11 @@
 #include "server/batches/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
+#include "server/platform/routes.h"
 #include "server/rerank/routes.h"
 #include "server/responses/routes.h"
 #include "server/trace_context.h"
+#include "server/xinference/routes.h"
 
 namespace quern {
 namespace {
@@ -147,7 +149,12 @@ Status App::open_stores() {
 }
 
 void App::collect_routes() {
+  const platform::Context context{
+      .fleet = options_.fleet, .changes_allowed = options_.management_allowed, .running = &running_};
   append(routes_, basic::routes(*this));
+  // Before /v1/models/{uid*}, which takes any name.
+  append(routes_, xinference::routes(context, !options_.keys.empty()));
+  append(routes_, platform::routes(context));
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
@@ -190,7 +197,11 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
   std::string failure;
   try {
-    co_await route.run(models_, request, reply);
+    if (route.traced) {
+      co_await running_.run(route, models_, request, reply);
+    } else {
+      co_await route.run(models_, request, reply);
+    }
   } catch (const std::exception& error) {
     failure = error.what();
   }

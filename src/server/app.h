@@ -16,6 +16,7 @@
 #include "server/log.h"
 #include "server/metrics/metrics.h"
 #include "server/model_table.h"
+#include "server/platform/running_requests.h"
 #include "server/responses/store.h"
 #include "server/route.h"
 #include "server/tracing/exporter.h"
@@ -28,6 +29,7 @@ struct AppOptions {
   std::string root_path;                  // "/prefix": also served below it
   std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
   AdapterRules adapters;                  // who may load them
+  bool management_allowed = false;        // of models: whoever may use a route may launch, stop and register
   TracingSettings tracing;                // where spans go
 };
 
@@ -70,6 +72,7 @@ class App {
   Routes routes_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<SpanExporter> spans_;  // null: nobody collects any
+  mutable platform::RunningRequests running_;
   Background background_{256};
   std::unique_ptr<responses::ResponseStore> responses_;
   std::unique_ptr<batches::BatchStore> batches_;
