@@ -121,6 +121,9 @@ Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metr
                                          AppOptions options) {
   std::unique_ptr<App> app(new App(models, metrics, log, std::move(options)));
   QUERN_TRY(app->open_stores());
+  if (Fleet* fleet = app->options_.fleet) {
+    QUERN_ASSIGN(app->door_, door::Door::create(*fleet, log, {.load_timeout = app->options_.load_timeout, .pool = {}}));
+  }
   app->collect_routes();
   if (!app->options_.tracing.url.empty()) {
     app->spans_ = std::make_unique<SpanExporter>(app->options_.tracing, metrics.spans(), log);
@@ -158,7 +161,7 @@ void App::collect_routes() {
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
-  append(routes_, ollama::routes());
+  append(routes_, ollama::routes(options_.fleet));
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));
@@ -194,11 +197,20 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
   return std::nullopt;
 }
 
+// A model of the fleet is asked by the door; one of this process by the route itself.
+awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
+  const bool was_carried = door_ && co_await door_->serve(route, models_, request, reply);
+  if (!was_carried) co_await route.run(models_, request, reply);
+}
+
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
   std::string failure;
   try {
-    if (route.traced) {
-      co_await running_.run(route, models_, request, reply);
+    if (route.carried) {
+      const std::function<awaitable<void>(http::Reply&)> work = [&](http::Reply& to) {
+        return carry_or_run(route, request, to);
+      };
+      co_await running_.run(request, reply, route, work);
     } else {
       co_await route.run(models_, request, reply);
     }

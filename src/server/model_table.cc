@@ -24,7 +24,8 @@ ApiResult<const ServedModel*> ModelTable::find(const std::string& name) const {
   for (const ServedModel& model : models_) served += (served.empty() ? "" : ", ") + model.id;
   return std::unexpected(
       ApiError{.status = 404,
-               .message = fmt::format("The model `{}` does not exist; served here: {}", name, served),
+               .message = fmt::format("The model `{}` does not exist{}{}", name,
+                                      served.empty() ? "" : "; served here: ", served),
                .type = "invalid_request_error",
                .param = "model",
                .code = "model_not_found"});

@@ -14,10 +14,6 @@ ApiError aborted_error() {
   return {.status = 499, .message = "the request was aborted", .type = "cancelled", .code = "request_aborted"};
 }
 
-std::string abort_event() {
-  return "data: " + dump_json({{"error", aborted_error().message}}) + "\n\n";
-}
-
 // Ids by which a client may name the request later.
 std::vector<std::string> ids_of(const http::Request& request) {
   std::vector<std::string> ids = {request.id};
@@ -55,6 +51,10 @@ class RunningRequests::AbortableReply final : public http::Reply {
     streaming_ = false;
     return inner_.end_stream();
   }
+  // An aborted stream is not broken: finish() says how it ended.
+  void break_off() override {
+    if (!handle_->aborted) inner_.break_off();
+  }
   void hold() override { inner_.hold(); }
   awaitable<bool> release() override {
     const bool there = co_await inner_.release();
@@ -70,16 +70,14 @@ class RunningRequests::AbortableReply final : public http::Reply {
   int64_t bytes_sent() const override { return inner_.bytes_sent(); }
 
   // Tells the client of the abort, where nothing has told it an end yet.
-  awaitable<void> finish(ErrorBody error_body) {
+  awaitable<void> finish(const Route& route) {
     if (!handle_->aborted || inner_.client_gone()) co_return;
-    if (inner_.status() == 0) {
-      const ApiError error = aborted_error();
-      co_return co_await send_error(inner_, error, error_body);
-    }
+    const ApiError error = aborted_error();
+    if (inner_.status() == 0) co_return co_await send_error(inner_, error, route.error_body);
     if (!streaming_) co_return;
-    if (events_) {
-      co_await inner_.write(abort_event());
-    }
+    // The event under way may have lost its end.
+    const std::string text = (events_ ? "\n\n" : "") + route.error_event(error);
+    co_await inner_.write(text);
     co_await inner_.end_stream();
   }
 
@@ -107,14 +105,14 @@ class RunningRequests::Ticket {
   const std::shared_ptr<Handle> handle_;
 };
 
-awaitable<void> RunningRequests::run(const Route& route, const ModelTable& models, const http::Request& request,
-                                     http::Reply& reply) {
+awaitable<void> RunningRequests::run(const http::Request& request, http::Reply& reply, const Route& route,
+                                     const Work& work) {
   const auto handle = std::make_shared<Handle>();
   handle->signal = reply.signal();
   const Ticket ticket(*this, ids_of(request), handle);
   AbortableReply abortable(reply, handle);
-  if (!handle->aborted) co_await route.run(models, request, abortable);
-  co_await abortable.finish(route.error_body);
+  if (!handle->aborted) co_await work(abortable);
+  co_await abortable.finish(route);
 }
 
 void RunningRequests::add(const std::vector<std::string>& ids, const std::shared_ptr<Handle>& handle) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,10 +22,12 @@ inline constexpr std::chrono::seconds kBlockMax{3600};
 // Thread-safe.
 class RunningRequests {
  public:
-  // Runs the route as one that can be aborted: to it that looks as if its client had left. The client is told then:
-  // 499, or an event with an `error` in a stream that has begun.
-  http::asio::awaitable<void> run(const Route& route, const ModelTable& models, const http::Request& request,
-                                  http::Reply& reply);
+  using Work = std::function<http::asio::awaitable<void>(http::Reply&)>;
+
+  // Runs the route's work as one that can be aborted: to it that looks as if its client had left. The client is told
+  // then, in the route's dialect: 499, or an error in a stream that has begun.
+  http::asio::awaitable<void> run(const http::Request& request, http::Reply& reply, const Route& route,
+                                  const Work& work);
 
   // Ends what runs by this id; what comes by it within `block` ends at once. false: nothing of the id runs.
   bool abort(const std::string& id, std::chrono::seconds block);

@@ -31,6 +31,8 @@ class RequestSpan {
   };
   void finish(const End& end);
 
+  std::string traceparent() const;  // for what is asked of others on the way
+
   std::string request_id, trace_state;
   std::string client;  // address; may be empty
 

@@ -1,4 +1,5 @@
-// Routes of Xinference's that no model of this build can answer: they say so, with its field for it.
+// Routes of Xinference's that no engine of this build can answer: they say so. A worker of another engine may: where the
+// body is JSON that names its model, it is asked.
 #include "base/status.h"
 #include "server/xinference/routes.h"
 
@@ -16,7 +17,7 @@ Route absent(const char* method, const char* path, const char* what) {
     const ApiError error = absent_error(what);
     co_await send_error(reply, error);
   };
-  return {method, path, run};
+  return carried({method, path, run});
 }
 
 }  // namespace

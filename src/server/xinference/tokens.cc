@@ -61,7 +61,7 @@ awaitable<void> answer(const ModelTable& models, const http::Request& request, h
 }  // namespace
 
 Routes token_routes() {
-  return {{"POST", "/v1/convert_ids_to_tokens", answer}};
+  return {carried({"POST", "/v1/convert_ids_to_tokens", answer})};
 }
 
 }  // namespace quern::xinference
