@@ -38,8 +38,8 @@ struct AppOptions {
 
 class App {
  public:
-  // `models`, `metrics`, `log` and the fleet must outlive the app. A database that cannot be opened is replaced by one in memory,
-  // with a warning.
+  // `models`, `metrics`, `log` and the fleet must outlive the app. A database that cannot be opened is replaced by one
+  // in memory, with a warning.
   static Result<std::unique_ptr<App>> create(const ModelTable& models, Metrics& metrics, const Log& log,
                                              AppOptions options);
 

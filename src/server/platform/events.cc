@@ -17,7 +17,7 @@ using http::asio::awaitable;
 constexpr size_t kLogBytesDefault = 64 * 1024;
 constexpr size_t kLogBytesMax = 4 << 20;
 constexpr size_t kLogPieceMax = 64 * 1024;
-constexpr std::chrono::milliseconds kPollPause{200};
+constexpr std::chrono::milliseconds kFollowPause{200};
 constexpr int32_t kPollsPerPing = 75;  // 15 s: proxies close what is silent for longer
 
 std::string_view severity(const std::string& kind) {
@@ -83,7 +83,7 @@ awaitable<void> stream_events(Fleet& fleet, const std::string& uid, int64_t afte
     if (!known) break;
     silent = events.empty() ? silent + 1 : 0;
     if (silent > 0 && silent % kPollsPerPing == 0) co_await reply.write(": still here\n\n");
-    co_await pause(reply, kPollPause);
+    co_await pause(reply, kFollowPause);
   }
   co_await reply.end_stream();
 }
@@ -165,7 +165,7 @@ awaitable<void> follow_log(const Fleet& fleet, const std::string& uid, const Log
       continue;
     }
     if (!known) break;
-    co_await pause(reply, kPollPause);
+    co_await pause(reply, kFollowPause);
   }
   co_await reply.end_stream();
 }

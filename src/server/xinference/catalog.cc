@@ -22,12 +22,6 @@ using http::asio::awaitable;
 using platform::Context;
 using platform::json_route;
 
-ApiResult<Catalog> open_catalog() {
-  auto catalog = Catalog::open();
-  if (!catalog) return std::unexpected(platform::platform_error(catalog.error()));
-  return std::move(*catalog);
-}
-
 // `type` empty: any. Video and flexible models are none of this catalogue's.
 ApiResult<const CatalogModel*> find_model(const Catalog& catalog, const std::string& type, const std::string& name) {
   const CatalogModel* model = catalog.find_model(name);

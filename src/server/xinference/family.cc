@@ -1,6 +1,7 @@
 #include "server/xinference/family.h"
 
 #include "platform/pull.h"
+#include "server/platform/context.h"
 #include "server/platform/words.h"
 
 namespace quern::xinference {
@@ -53,6 +54,12 @@ void add_language_fields(const CatalogModel& model, Json& json) {
 }
 
 }  // namespace
+
+ApiResult<Catalog> open_catalog() {
+  auto catalog = Catalog::open();
+  if (!catalog) return std::unexpected(platform::platform_error(catalog.error()));
+  return std::move(*catalog);
+}
 
 Json family_json(const CatalogModel& model) {
   const std::string_view type = model_type_of(model.kind);

@@ -4,8 +4,12 @@
 
 #include "base/json.h"
 #include "platform/catalog/catalog.h"
+#include "server/api_error.h"
 
 namespace quern::xinference {
+
+// The catalogue with the registrations of now.
+ApiResult<Catalog> open_catalog();
 
 // {"version":2,"model_name",…,"model_specs":[{"model_format","model_size_in_billions","quantization","model_hub",
 // "model_id","model_revision","cache_status"}]}: a spec for each variant.

@@ -28,12 +28,6 @@ ApiResult<std::string> read_type(const std::string& text) {
   return std::unexpected(ApiError{.message = fmt::format("Unsupported model type: {}", text), .param = "model_type"});
 }
 
-ApiResult<Catalog> open_catalog() {
-  auto catalog = Catalog::open();
-  if (!catalog) return std::unexpected(platform::platform_error(catalog.error()));
-  return std::move(*catalog);
-}
-
 ApiResult<Json> list_models(const Context&, const ModelTable&, const http::Request& request) {
   const auto type = read_type(request.params[0]);
   if (!type) return std::unexpected(type.error());
