@@ -31,6 +31,7 @@ struct ServeOptions {
   bool lora_updates = false;
   std::string lora_folder;
   std::string otlp_endpoint;
+  bool is_worker = false;  // of a fleet, which alone can reach its socket
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
   std::string log_level = "info";
@@ -40,6 +41,7 @@ struct ServeOptions {
 
 Result<KeySet> read_keys(const ServeOptions& options) {
   KeySet keys;
+  if (options.is_worker) return keys;
   if (const auto key = environment("QUERN_API_KEY")) {
     if (const Status status = keys.add(*key); !status) {
       return invalid_argument("QUERN_API_KEY: " + status.error().message);
@@ -74,7 +76,8 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   // Whoever holds a key may launch, or whoever is on this machine where there are none.
   app.management_allowed = !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
-  app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
+  const std::string store = options.is_worker ? ":memory:" : (quern_home() / "server.db").string();
+  app.store_path = options.store_path.empty() ? store : options.store_path;
   app.root_path = options.root_path;
   while (app.root_path.ends_with('/')) app.root_path.pop_back();
   if (!app.root_path.empty() && app.root_path.front() != '/') {
@@ -119,6 +122,7 @@ Status serve(ServeOptions options) {
   auto& names = options.models.models;
   names.insert(names.end(), options.more_models.begin(), options.more_models.end());
   QUERN_TRY(check_parallel(options));
+  if (options.is_worker && options.http.unix_socket.empty()) return invalid_argument("--worker: only with --uds");
   const LogLevel level = options.log_level == "debug"     ? LogLevel::kDebug
                          : options.log_level == "info"    ? LogLevel::kInfo
                          : options.log_level == "warning" ? LogLevel::kWarning
@@ -189,6 +193,8 @@ void add_http_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--host", http.host, "address to listen on")->capture_default_str();
   command.add_option("--port", http.port, "port; 0 takes a free one")->capture_default_str();
   command.add_option("--uds", http.unix_socket, "listen on this unix socket instead");
+  command.add_flag("--worker", options.is_worker,
+                   "serve as a part of another quern: no keys and no store of its own; only with --uds");
   command.add_option("--ssl-certfile", http.ssl_certfile, "certificate chain in PEM: serve TLS");
   command.add_option("--ssl-keyfile", http.ssl_keyfile, "its private key in PEM");
   command.add_option("--root-path", options.root_path, "also answer below this prefix, as behind a proxy");

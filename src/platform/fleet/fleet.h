@@ -144,7 +144,9 @@ class Fleet {
   // Returns the uid at once; the model comes up behind it. kInvalidArgument naming the field, kNotFound for the model,
   // kUnsupported for an engine that cannot run it here, kResourceExhausted for one that can never fit.
   virtual Result<std::string> launch(LaunchSpec spec) = 0;
-  virtual Status terminate(const std::string& uid) = 0;  // also cancels a launch; its files stay
+  // Also cancels a launch; its files stay. Nobody is sent to it from now on; it is gone from models(), and its uid is
+  // free again, once the last request has ended (or the drain timeout has passed) and its processes are gone.
+  virtual Status terminate(const std::string& uid) = 0;
   // The same name with other options, replicas one after the other: old ones serve until new ones do.
   virtual Status update(LaunchSpec spec) = 0;
   virtual Status set_replicas(const std::string& uid, int32_t count) = 0;

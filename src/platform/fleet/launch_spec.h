@@ -28,7 +28,7 @@ struct LaunchSpec {
   std::string quantization;      // of the file wanted; empty: the catalogue's default
   std::string engine = "quern";  // quern, vllm, sglang, llama.cpp, openai (any URL that speaks OpenAI's API)
   std::string device = "auto";   // auto, cpu, cuda:0 …
-  int32_t replicas = 1;          // 0 to 64
+  int32_t replicas = 1;          // 0 to 64; 0: one, once a request asks
   int32_t context = 0;           // tokens of the longest sequence; 0: the model's own
   std::string kv_cache_dtype;    // empty: the engine's default
   std::vector<LaunchAdapter> adapters;

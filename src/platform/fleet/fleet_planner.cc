@@ -1,0 +1,369 @@
+#include "platform/fleet/fleet_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace quern {
+namespace {
+
+using Kind = PlanAction::Kind;
+
+std::string mib(int64_t bytes) {
+  return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20);
+}
+
+bool is_pending(const PlanReplica& row) {
+  return row.state == ReplicaState::kWaiting || row.state == ReplicaState::kPulling ||
+         row.state == ReplicaState::kBackoff;
+}
+
+bool serves(const PlanReplica& row) {
+  return row.state == ReplicaState::kReady && !row.killed;
+}
+
+// Is one of those that are wished: not one that goes.
+bool counts(const PlanReplica& row) {
+  return row.current && !row.dismissed;
+}
+
+int64_t bytes_of(const PlanModel& model, const PlanReplica& row) {
+  return row.is_live() ? std::max(model.needs_bytes, row.bytes) : 0;
+}
+
+bool has_ready(const PlanModel& model) {
+  return std::ranges::any_of(model.rows, [](const PlanReplica& row) { return serves(row); });
+}
+
+// A replica that waits for its start.
+struct Candidate {
+  int32_t model_idx, row_idx;
+  bool first;  // the model has none that serves
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanInput& input) : input_(input) {}
+
+  std::vector<PlanAction> run() {
+    for (size_t i = 0; i < input_.models.size(); ++i) {
+      model_idx_ = static_cast<int32_t>(i);
+      watch_processes();
+      adjust_rows();
+      unload_idle();
+    }
+    start_replicas();
+    return std::move(actions_);
+  }
+
+ private:
+  const PlanModel& model() const { return input_.models[model_idx_]; }
+  void act(Kind kind, int32_t row_idx, std::string reason = "") {
+    actions_.push_back({kind, model_idx_, row_idx, std::move(reason)});
+  }
+  void act_on(int32_t model_idx, Kind kind, int32_t row_idx, std::string reason = "") {
+    actions_.push_back({kind, model_idx, row_idx, std::move(reason)});
+  }
+
+  void watch_processes();
+  void watch_draining(const PlanReplica& row, int32_t row_idx);
+  void adjust_rows();
+  void retire_old(int32_t wanted);
+  void drop_surplus(int32_t wanted);
+  void unload_idle();
+  void start_replicas();
+  std::vector<Candidate> candidates();
+  bool pull_first(const Candidate& candidate);
+  void try_start(const Candidate& candidate);
+  bool make_room(const Candidate& candidate);
+  std::vector<int32_t> victims(const Candidate& candidate) const;
+
+  const PlanInput& input_;
+  std::vector<PlanAction> actions_;
+  int32_t model_idx_ = 0;
+  // Of start_replicas().
+  int64_t free_bytes_ = 0, leaving_bytes_ = 0;
+  std::map<std::string, int32_t> loads_;
+  int32_t pulls_ = 0;
+  std::vector<bool> pull_asked_;
+  bool room_is_made_ = false;
+};
+
+void Planner::watch_draining(const PlanReplica& row, int32_t row_idx) {
+  if (row.terminated_ms == 0) {
+    const bool out_of_time = input_.now_ms - row.since_ms >= input_.drain_timeout_ms;
+    if (row.in_flight == 0 || out_of_time) act(Kind::kTerminate, row_idx);
+    return;
+  }
+  const int64_t grace = std::min(kStopGraceMs, input_.drain_timeout_ms);
+  if (input_.now_ms - row.terminated_ms >= grace) act(Kind::kKill, row_idx, "it did not stop in time");
+}
+
+void Planner::watch_processes() {
+  for (size_t i = 0; i < model().rows.size(); ++i) {
+    const PlanReplica& row = model().rows[i];
+    const auto row_idx = static_cast<int32_t>(i);
+    if (row.killed) continue;
+    if (row.state == ReplicaState::kDraining) watch_draining(row, row_idx);
+    if (row.state == ReplicaState::kLoading && input_.now_ms - row.since_ms >= input_.start_timeout_ms) {
+      act(Kind::kKill, row_idx, fmt::format("it did not load within {} s", input_.start_timeout_ms / 1000));
+    }
+    if (row.state != ReplicaState::kReady) continue;
+    const int64_t silent_ms = input_.now_ms - row.answered_ms;
+    if (silent_ms >= input_.health_timeout_ms) {
+      act(Kind::kKill, row_idx, fmt::format("stuck: no answer for {:.1f} s", static_cast<double>(silent_ms) / 1000));
+    } else if (row.failures > 0 && input_.now_ms - row.since_ms >= kForgiveMs) {
+      act(Kind::kForgive, row_idx);
+    }
+  }
+}
+
+// Rows of other options, and rows that were asked to go.
+void Planner::retire_old(int32_t wanted) {
+  int32_t serving = 0;
+  for (const PlanReplica& row : model().rows) serving += serves(row) && counts(row) ? 1 : 0;
+  int32_t old_serving = 0;
+  for (const PlanReplica& row : model().rows) old_serving += serves(row) && !row.current && !row.dismissed ? 1 : 0;
+  for (size_t i = 0; i < model().rows.size(); ++i) {
+    const PlanReplica& row = model().rows[i];
+    const auto row_idx = static_cast<int32_t>(i);
+    if (counts(row) || row.state == ReplicaState::kDraining || row.killed) continue;
+    if (!row.is_live()) {
+      act(Kind::kRemove, row_idx);
+    } else if (row.dismissed || !serves(row) || wanted == 0) {
+      act(Kind::kDrain, row_idx);
+    } else if (serving + old_serving > wanted) {
+      act(Kind::kDrain, row_idx, "a new one serves in its place");
+      --old_serving;
+    }
+  }
+}
+
+// More rows than are wished: those that do not run go first, then those with the least to do.
+void Planner::drop_surplus(int32_t wanted) {
+  std::vector<int32_t> rows;
+  for (size_t i = 0; i < model().rows.size(); ++i) {
+    const PlanReplica& row = model().rows[i];
+    if (counts(row) && row.state != ReplicaState::kDraining && !row.killed) rows.push_back(static_cast<int32_t>(i));
+  }
+  const auto rank = [&](int32_t i) {
+    const PlanReplica& row = model().rows[i];
+    return std::pair(row.state == ReplicaState::kReady     ? 3
+                     : row.state == ReplicaState::kLoading ? 2
+                     : is_pending(row)                     ? 1
+                                                           : 0,
+                     row.state == ReplicaState::kReady ? row.in_flight : 0);
+  };
+  std::ranges::stable_sort(rows, [&](int32_t a, int32_t b) { return std::pair(rank(a), b) < std::pair(rank(b), a); });
+  // An idle model keeps a stopped row for each replica, for those who look.
+  const int32_t kept = wanted == 0 ? (model().leaving ? 0 : std::max(1, model().replicas)) : wanted;
+  int32_t surplus = static_cast<int32_t>(rows.size()) - kept;
+  for (const int32_t i : rows) {
+    const PlanReplica& row = model().rows[i];
+    if (row.is_live() && (surplus > 0 || wanted == 0)) {
+      act(Kind::kDrain, i);
+    } else if (surplus > 0) {
+      act(Kind::kRemove, i);
+    } else if (wanted == 0 && is_pending(row)) {
+      act(Kind::kRest, i);
+    }
+    --surplus;
+  }
+}
+
+void Planner::adjust_rows() {
+  const int32_t wanted = wanted_replicas(model());
+  retire_old(wanted);
+  drop_surplus(wanted);
+  if (model().leaving && model().rows.empty()) act(Kind::kForget, -1);
+  if (model().leaving) return;
+  int32_t rows = 0, running = 0;
+  for (const PlanReplica& row : model().rows) {
+    if (!counts(row)) continue;
+    ++rows;
+    if (row.state != ReplicaState::kDraining && row.state != ReplicaState::kStopped) ++running;
+  }
+  for (size_t i = 0; i < model().rows.size() && running < wanted; ++i) {
+    const PlanReplica& row = model().rows[i];
+    if (!counts(row) || row.state != ReplicaState::kStopped) continue;
+    act(Kind::kWake, static_cast<int32_t>(i));
+    ++running;
+  }
+  for (const int32_t kept = std::max({wanted, 1, model().replicas}); rows < kept; ++rows) act(Kind::kAdd, -1);
+}
+
+void Planner::unload_idle() {
+  const PlanModel& one = model();
+  if (!one.awake || one.leaving || one.pinned || one.keep_alive_ms < 0 || one.waiting > 0) return;
+  if (input_.now_ms - one.last_used_ms < one.keep_alive_ms) return;
+  const bool quiet = std::ranges::all_of(one.rows, [&](const PlanReplica& row) {
+    return row.in_flight == 0 &&
+           (serves(row) ? input_.now_ms - row.since_ms >= one.keep_alive_ms : row.state == ReplicaState::kStopped);
+  });
+  if (quiet && has_ready(one)) act(Kind::kUnload, -1);
+}
+
+std::vector<Candidate> Planner::candidates() {
+  std::vector<Candidate> found;
+  for (size_t m = 0; m < input_.models.size(); ++m) {
+    const PlanModel& one = input_.models[m];
+    const int32_t wanted = wanted_replicas(one);
+    int32_t live = 0, live_current = 0;
+    for (const PlanReplica& row : one.rows) {
+      const bool up = row.state == ReplicaState::kLoading || row.state == ReplicaState::kReady;
+      live += up && !row.dismissed ? 1 : 0;
+      live_current += up && counts(row) ? 1 : 0;
+    }
+    for (size_t i = 0; i < one.rows.size(); ++i) {
+      const PlanReplica& row = one.rows[i];
+      const bool due = row.state == ReplicaState::kWaiting || row.state == ReplicaState::kPulling ||
+                       (row.state == ReplicaState::kBackoff && input_.now_ms >= row.retry_ms);
+      // While old ones serve, one more than is wished may run.
+      if (!counts(row) || !due || live_current >= wanted || live > wanted) continue;
+      found.push_back({static_cast<int32_t>(m), static_cast<int32_t>(i), !has_ready(one)});
+      ++live;
+      ++live_current;
+    }
+  }
+  std::ranges::stable_sort(found, [&](const Candidate& a, const Candidate& b) {
+    const PlanModel &one = input_.models[a.model_idx], &other = input_.models[b.model_idx];
+    if (a.first != b.first) return a.first;
+    if ((one.waiting > 0) != (other.waiting > 0)) return one.waiting > 0;
+    if (one.priority != other.priority) return one.priority > other.priority;
+    return one.demand_ms < other.demand_ms;
+  });
+  return found;
+}
+
+void Planner::start_replicas() {
+  free_bytes_ = input_.budget_bytes;
+  for (const PlanModel& one : input_.models) {
+    pulls_ += one.files == FilesState::kPulling ? 1 : 0;
+    for (const PlanReplica& row : one.rows) {
+      free_bytes_ -= bytes_of(one, row);
+      if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed)) leaving_bytes_ += bytes_of(one, row);
+      if (row.state == ReplicaState::kLoading && !one.device.empty()) ++loads_[one.device];
+    }
+  }
+  pull_asked_.resize(input_.models.size());
+  for (const Candidate& candidate : candidates()) {
+    if (!pull_first(candidate)) try_start(candidate);
+  }
+}
+
+// The files first: true when they are not here yet.
+bool Planner::pull_first(const Candidate& candidate) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  if (one.files == FilesState::kHere) return false;
+  const bool due =
+      one.files == FilesState::kMissing || (one.files == FilesState::kBackoff && input_.now_ms >= one.files_retry_ms);
+  if (due && !pull_asked_[candidate.model_idx] && pulls_ < input_.pulls_max) {
+    act_on(candidate.model_idx, Kind::kPull, -1);
+    pull_asked_[candidate.model_idx] = true;
+    ++pulls_;
+  } else if (due && !pull_asked_[candidate.model_idx]) {
+    act_on(candidate.model_idx, Kind::kWaits, candidate.row_idx, "waits for another download");
+  }
+  return true;
+}
+
+void Planner::try_start(const Candidate& candidate) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  const auto waits = [&](std::string why) {
+    act_on(candidate.model_idx, Kind::kWaits, candidate.row_idx, std::move(why));
+  };
+  if (one.needs_bytes > input_.budget_bytes) {
+    return waits(fmt::format("needs {} of memory, {} are there for models", mib(one.needs_bytes),
+                             mib(std::max<int64_t>(0, input_.budget_bytes))));
+  }
+  if (!one.device.empty() && loads_[one.device] >= input_.loads_max) return waits("waits for another model to load");
+  // What is being freed is for the first who asked.
+  if (one.needs_bytes > 0 && room_is_made_) return waits("waits for memory");
+  if (one.needs_bytes <= free_bytes_ || one.needs_bytes == 0) {
+    free_bytes_ -= one.needs_bytes;
+    if (!one.device.empty()) ++loads_[one.device];
+    act_on(candidate.model_idx, Kind::kStart, candidate.row_idx);
+    return;
+  }
+  room_is_made_ = one.needs_bytes <= free_bytes_ + leaving_bytes_ || make_room(candidate);
+  waits(fmt::format("waits for memory: needs {}, {} are free", mib(one.needs_bytes),
+                    mib(std::max<int64_t>(0, free_bytes_))));
+}
+
+// Models that may go for the candidate's sake, the least needed first.
+std::vector<int32_t> Planner::victims(const Candidate& candidate) const {
+  const PlanModel& wanted = input_.models[candidate.model_idx];
+  std::vector<int32_t> found;
+  for (size_t i = 0; i < input_.models.size(); ++i) {
+    const PlanModel& one = input_.models[i];
+    if (static_cast<int32_t>(i) == candidate.model_idx || one.pinned || one.leaving || !one.awake) continue;
+    if (one.waiting > 0 || one.priority > wanted.priority || !has_ready(one)) continue;
+    // A further replica is no reason to send away another's only one.
+    if (!candidate.first && one.priority == wanted.priority) continue;
+    const bool idle = std::ranges::all_of(one.rows, [&](const PlanReplica& row) {
+      return row.in_flight == 0 && row.state != ReplicaState::kLoading &&
+             (!serves(row) || input_.now_ms - row.since_ms >= kResidencyMs);
+    });
+    if (idle) found.push_back(static_cast<int32_t>(i));
+  }
+  std::ranges::stable_sort(found, [&](int32_t a, int32_t b) {
+    const PlanModel &one = input_.models[a], &other = input_.models[b];
+    return std::pair(one.priority, one.last_used_ms) < std::pair(other.priority, other.last_used_ms);
+  });
+  return found;
+}
+
+bool Planner::make_room(const Candidate& candidate) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  const auto gain = [&](int32_t model_idx) {
+    const PlanModel& other = input_.models[model_idx];
+    return std::accumulate(other.rows.begin(), other.rows.end(), int64_t{0},
+                           [&](int64_t sum, const PlanReplica& row) { return sum + bytes_of(other, row); });
+  };
+  int64_t lacking = one.needs_bytes - free_bytes_ - leaving_bytes_;
+  std::vector<int32_t> chosen;
+  for (const int32_t victim : victims(candidate)) {
+    if (lacking <= 0) break;
+    chosen.push_back(victim);
+    lacking -= gain(victim);
+  }
+  if (lacking <= 0) {
+    // Taken in the order of least need; one that was taken in vain stays.
+    std::erase_if(chosen, [&](int32_t victim) {
+      const bool vain = gain(victim) <= -lacking;
+      if (vain) lacking += gain(victim);
+      return vain;
+    });
+    for (const int32_t victim : chosen) act_on(victim, Kind::kEvict, -1, "another model needs the memory");
+    return true;
+  }
+  // No room beside the replica that it shall replace: that one goes first.
+  for (size_t i = 0; i < one.rows.size(); ++i) {
+    const PlanReplica& row = one.rows[i];
+    if (!serves(row) || row.current || row.dismissed) continue;
+    if (one.needs_bytes > free_bytes_ + leaving_bytes_ + bytes_of(one, row)) continue;
+    act_on(candidate.model_idx, Kind::kDrain, static_cast<int32_t>(i), "there is no memory for both");
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<PlanAction> plan_fleet(const PlanInput& input) {
+  return Planner(input).run();
+}
+
+int64_t backoff_ms(int32_t failures) {
+  if (failures <= 0) return 0;
+  return std::min<int64_t>(30000, int64_t{500} << std::min(failures - 1, 6));
+}
+
+int32_t wanted_replicas(const PlanModel& model) {
+  if (model.leaving || !model.awake) return 0;
+  return std::max(1, model.replicas);
+}
+
+}  // namespace quern

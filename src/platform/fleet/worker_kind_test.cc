@@ -1,0 +1,73 @@
+#include "platform/fleet/worker_kind.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace quern {
+namespace {
+
+bool has(const std::vector<std::string>& argv, const std::string& option, const std::string& value) {
+  for (size_t i = 0; i + 1 < argv.size(); ++i) {
+    if (argv[i] == option && argv[i + 1] == value) return true;
+  }
+  return false;
+}
+
+TEST(WorkerKind, OptionsBecomeArguments) {
+  LaunchSpec spec{.uid = "u", .model_name = "m", .engine = "vllm", .context = 64};
+  spec.engine_options = {{"max_num_seqs", "8"},
+                         {"enforce_eager", "true"},
+                         {"enable_prefix_caching", "false"},
+                         {"chat_template", "a b; rm -rf $HOME"}};
+  spec.env = {{"MY_FLAG", "1"}};
+  const WorkerCommand command =
+      worker_command(spec, {.program = "/bin/vllm", .model = "/m", .port = 4711, .api_key = "k", .mark = "f|u-0"});
+  EXPECT_EQ(command.argv[0], "/bin/vllm");
+  EXPECT_TRUE(has(command.argv, "--max-num-seqs", "8"));
+  EXPECT_TRUE(has(command.argv, "--chat-template", "a b; rm -rf $HOME"));
+  EXPECT_TRUE(has(command.argv, "--max-model-len", "64"));
+  EXPECT_TRUE(has(command.argv, "--port", "4711"));
+  EXPECT_NE(std::ranges::find(command.argv, "--enforce-eager"), command.argv.end());
+  EXPECT_NE(std::ranges::find(command.argv, "--no-enable-prefix-caching"), command.argv.end());
+  EXPECT_NE(std::ranges::find(command.environment, "VLLM_API_KEY=k"), command.environment.end());
+  EXPECT_NE(std::ranges::find(command.environment, "MY_FLAG=1"), command.environment.end());
+  EXPECT_NE(std::ranges::find(command.environment, "QUERN_FLEET_REPLICA=f|u-0"), command.environment.end());
+  EXPECT_EQ(command.address, "http://127.0.0.1:4711");
+  EXPECT_EQ(command.api_key, "k");
+}
+
+TEST(WorkerKind, AUrlIsSplitFromWhatRoutesBeginWith) {
+  LaunchSpec spec{.uid = "u", .model_name = "gpt-x", .model_path = "https://host:8443/api/v1/", .engine = "openai"};
+  spec.env = {{"OPENAI_API_KEY", "secret"}};
+  ASSERT_TRUE(check_worker_spec(spec));
+  const WorkerCommand command = worker_command(spec, {});
+  EXPECT_TRUE(command.argv.empty());
+  EXPECT_EQ(command.address, "https://host:8443");
+  EXPECT_EQ(command.base_path, "/api");
+  EXPECT_EQ(command.model, "gpt-x");
+  EXPECT_EQ(command.api_key, "secret");
+  spec.model_path = "http://127.0.0.1:1";
+  EXPECT_EQ(worker_command(spec, {}).base_path, "");
+}
+
+TEST(WorkerKind, WhatCannotBeHonouredIsRefused) {
+  const auto refused = [](LaunchSpec spec) {
+    spec.uid = "u";
+    if (spec.model_name.empty()) spec.model_name = "m";
+    const Status status = check_worker_spec(spec);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(refused({}), "");
+  EXPECT_NE(refused({.device = "cuda:0"}).find("device"), std::string::npos);
+  EXPECT_NE(refused({.engine_options = {{"port", "1"}}}).find("engine_options.port"), std::string::npos);
+  EXPECT_NE(refused({.engine_options = {{"max_seqs", "1"}}}).find("max_seqs"), std::string::npos);
+  EXPECT_NE(refused({.env = {{"LD_PRELOAD", "x"}}}).find("env.LD_PRELOAD"), std::string::npos);
+  EXPECT_NE(refused({.node_labels = {{"zone", "a"}}}).find("node_labels.zone"), std::string::npos);
+  EXPECT_NE(refused({.model_type = "image"}).find("model_type"), std::string::npos);
+  EXPECT_NE(refused({.model_path = "ftp://x", .engine = "openai"}).find("model_path"), std::string::npos);
+  EXPECT_NE(refused({.format = "mlx"}).find("format"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quern
