@@ -6,8 +6,8 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/status.h"
+#include "server/door/headers.h"
 #include "server/door/lease_wait.h"
-#include "server/http/percent.h"
 #include "server/tracing/request_span.h"
 
 namespace quern::door {
@@ -22,47 +22,11 @@ constexpr int kBrokenMax = 2;              // a request that breaks two workers 
 constexpr size_t kKeptBytesMax = 64 * 1024;
 constexpr size_t kWholeBytesMax = 1u << 20;  // an answer up to here goes out in one piece, with its length
 
-// Of the client's headers, what a worker may need. Never its key, its cookies, or what belongs to the connection.
-constexpr std::string_view kToWorker[] = {"content-type", "accept", "tracestate", "anthropic-version", "anthropic-beta"};
-constexpr std::string_view kToClient[] = {"retry-after",         "content-disposition", "content-encoding",
-                                          "content-language",    "request-id",          "openai-processing-ms",
-                                          "openai-model",        "allow",               "x-ratelimit-limit-requests",
-                                          "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"};
-
-bool is_safe(std::string_view value) {
-  return std::ranges::none_of(value, [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; });
-}
-
-http::Headers headers_for_client(const AnswerHead& head) {
-  http::Headers headers;
-  for (const std::string_view name : kToClient) {
-    if (const std::string_view value = head.header(name); !value.empty() && is_safe(value)) {
-      headers.emplace_back(name, value);
-    }
-  }
-  return headers;
-}
-
-std::string content_type_of(const AnswerHead& head) {
-  const std::string_view type = head.header("content-type");
-  return type.empty() || !is_safe(type) ? "application/octet-stream" : std::string(type);
-}
-
 // Sent on piece by piece, as it comes.
 bool is_stream(const AnswerHead& head) {
   const std::string_view type = head.header("content-type");
   if (type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson")) return true;
   return head.chunked && !type.starts_with("application/json");
-}
-
-std::string target_of(const http::Request& request) {
-  std::string target = http::percent_encode(request.path);
-  char mark = '?';
-  for (const auto& [name, value] : request.query) {
-    target += mark + http::percent_encode(name) + "=" + http::percent_encode(value);
-    mark = '&';
-  }
-  return target;
 }
 
 // Stops the call when its client leaves or the server's time is up.
@@ -134,6 +98,7 @@ RouteRequest Carriage::route_request() const {
 }
 
 awaitable<void> Carriage::run() {
+  if (auto* span = reply_.span()) span->see_carried(uid_);
   const auto begin = Clock::now();
   for (;;) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
@@ -193,20 +158,10 @@ void Carriage::note(const Lease& lease, const std::string& reason) const {
 }
 
 WorkerRequest Carriage::worker_request(const Lease& lease) {
-  WorkerRequest request{.method = request_.method, .target = lease.base_path() + target_, .headers = {}, .body = {}};
-  http::Headers& headers = request.headers;
-  for (const std::string_view name : kToWorker) {
-    if (const auto value = request_.header(name); value && is_safe(*value)) headers.emplace_back(name, *value);
-  }
-  headers.emplace_back("X-Request-Id", request_.id);
-  const auto parent = request_.header("traceparent");
-  if (const auto* span = reply_.span()) {
-    headers.emplace_back("traceparent", span->traceparent());
-  } else if (parent && is_safe(*parent)) {
-    headers.emplace_back("traceparent", *parent);
-  }
-  if (!lease.api_key().empty()) headers.emplace_back("Authorization", "Bearer " + lease.api_key());
-
+  WorkerRequest request{.method = request_.method,
+                        .target = lease.base_path() + target_,
+                        .headers = headers_for_worker(request_, reply_, lease),
+                        .body = {}};
   const std::string& name = lease.model().empty() ? uid_ : lease.model();
   const std::string_view body = request_.body;
   if (name == scan_.model) {
