@@ -73,6 +73,8 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   QUERN_ASSIGN(app.keys, read_keys(options));
   QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
   QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
+  // Whoever holds a key may launch, or whoever is on this machine where there are none.
+  app.management_allowed = !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
   const std::string store = options.is_worker ? ":memory:" : (quern_home() / "server.db").string();
   app.store_path = options.store_path.empty() ? store : options.store_path;

@@ -9,9 +9,11 @@
 #include "server/batches/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
+#include "server/platform/routes.h"
 #include "server/rerank/routes.h"
 #include "server/responses/routes.h"
 #include "server/trace_context.h"
+#include "server/xinference/routes.h"
 
 namespace quern {
 namespace {
@@ -150,7 +152,12 @@ Status App::open_stores() {
 }
 
 void App::collect_routes() {
+  const platform::Context context{
+      .fleet = options_.fleet, .changes_allowed = options_.management_allowed, .running = &running_};
   append(routes_, basic::routes(*this));
+  // Before /v1/models/{uid*}, which takes any name.
+  append(routes_, xinference::routes(context, !options_.keys.empty()));
+  append(routes_, platform::routes(context));
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
@@ -190,11 +197,23 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
   return std::nullopt;
 }
 
+// A model of the fleet is asked by the door; one of this process by the route itself.
+awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
+  const bool was_carried = door_ && co_await door_->serve(route, models_, request, reply);
+  if (!was_carried) co_await route.run(models_, request, reply);
+}
+
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
   std::string failure;
   try {
-    const bool was_carried = door_ && route.carried && co_await door_->serve(route, models_, request, reply);
-    if (!was_carried) co_await route.run(models_, request, reply);
+    if (route.carried) {
+      const std::function<awaitable<void>(http::Reply&)> work = [&](http::Reply& to) {
+        return carry_or_run(route, request, to);
+      };
+      co_await running_.run(request, reply, route, work);
+    } else {
+      co_await route.run(models_, request, reply);
+    }
   } catch (const std::exception& error) {
     failure = error.what();
   }

@@ -30,8 +30,11 @@ std::optional<std::vector<std::string>> match_path(std::string_view pattern, std
     if (!path.starts_with(pattern.substr(0, open))) return std::nullopt;
     path.remove_prefix(open);
     const size_t close = pattern.find('}', open);
-    const bool takes_rest = pattern[close - 1] == '*';
-    const size_t end = takes_rest ? path.size() : std::min(path.find('/'), path.size());
+    const bool takes_more = pattern[close - 1] == '*';
+    const std::string_view next = pattern.substr(close + 1, pattern.find('{', close) - close - 1);
+    size_t end = std::min(path.find('/'), path.size());
+    if (takes_more) end = next.empty() ? path.size() : path.rfind(next);
+    if (end == std::string_view::npos) return std::nullopt;
     if (end == 0) return std::nullopt;
     values.emplace_back(path.substr(0, end));
     path.remove_prefix(end);

@@ -23,7 +23,9 @@ enum class Access : uint8_t {
 
 struct Route {
   std::string method;
-  std::string path;  // "/v1/files/{id}/content": {…} stands for one part; at the end {…*} for all that follows
+  // "/v1/files/{id}/content": {…} stands for one part; {…*} for as many as there are, up to the last place where what
+  // stands behind it fits.
+  std::string path;
   RouteFunction run;
   Access access = Access::kKey;
   ErrorBody error_body = openai_error_body;

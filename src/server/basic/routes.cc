@@ -5,7 +5,6 @@
 #include <array>
 
 #include "base/status.h"
-#include "server/door/fleet_entries.h"
 #include "server/page.h"
 #include "text/base64.h"
 
@@ -45,31 +44,6 @@ Json status_json(std::string_view status) {
   return {{"status", status}};
 }
 
-Json model_json(const ServedModel& model) {
-  return {{"id", model.id},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "quern"},
-          {"task", model_task_name(model.task)},
-          {"max_model_len", model.max_model_len()}};
-}
-
-Json models_json(const ModelTable& models) {
-  Json data = Json::array();
-  for (const ServedModel& model : models.models()) {
-    data.push_back(model_json(model));
-    if (model.engine == nullptr) continue;
-    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
-      Json json = model_json(model);
-      json["id"] = adapter.name;
-      json["parent"] = model.id;
-      json["root"] = adapter.path.string();
-      data.push_back(std::move(json));
-    }
-  }
-  return {{"object", "list"}, {"data", std::move(data)}};
-}
-
 // Alive, and done loading.
 RouteFunction health_route(const App& app) {
   return [&app](const ModelTable&, const http::Request&, http::Reply& reply) -> awaitable<void> {
@@ -102,25 +76,6 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
   return send_json(reply, {{"version", "0.1.0"}});
 }
 
-RouteFunction list_route(const App& app) {
-  return [&app](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    Json list = models_json(models);
-    if (app.door() != nullptr) {
-      for (const ModelView& model : app.door()->fleet().models()) list["data"].push_back(door::model_entry(model));
-    }
-    return send_json(reply, list);
-  };
-}
-
-RouteFunction show_route(const App& app) {
-  return [&app](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
-    const auto model = models.find(request.params[0]);
-    if (model) return send_json(reply, model_json(**model));
-    const auto carried = app.door() != nullptr ? app.door()->fleet().model(request.params[0]) : std::nullopt;
-    return carried ? send_json(reply, door::model_entry(*carried)) : send_error(reply, model.error());
-  };
-}
-
 awaitable<void> openapi(const ModelTable&, const http::Request&, http::Reply& reply) {
   return reply.send(200, "application/json", std::string(openapi_json()), {});
 }
@@ -137,8 +92,6 @@ Routes routes(const App& app) {
       {"GET", "/ready", ready_route(app), Access::kLiveness},
       {"GET", "/version", version},
       {"GET", "/metrics", metrics_route(app)},
-      {"GET", "/v1/models", list_route(app)},
-      {"GET", "/v1/models/{model*}", show_route(app)},
   };
 }
 
