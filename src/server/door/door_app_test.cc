@@ -10,7 +10,8 @@ namespace {
 
 std::string ask(const http::Server& server, const std::string& first_line, const std::string& body) {
   RawSocket socket = RawSocket::to_port(server.port());
-  socket.send(first_line + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  socket.send(first_line + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+              body);
   return socket.read_message();
 }
 

@@ -1,5 +1,5 @@
-// Several texts of metrics (Prometheus' text format 0.0.4) as one: lines of one name stand together, each with the labels
-// of where it came from. Pure.
+// Several texts of metrics (Prometheus' text format 0.0.4) as one: lines of one name stand together, each with the
+// labels of where it came from. Pure.
 #pragma once
 
 #include <string>
