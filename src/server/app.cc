@@ -199,7 +199,8 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
 
 // A model of the fleet is asked by the door; one of this process by the route itself.
 awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
-  const bool was_carried = door_ && co_await door_->serve(route, models_, request, reply);
+  bool was_carried = false;
+  if (door_) was_carried = co_await door_->serve(route, models_, request, reply);
   if (!was_carried) co_await route.run(models_, request, reply);
 }
 

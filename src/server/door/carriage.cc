@@ -254,13 +254,15 @@ awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease
   std::string piece = std::move(first);
   for (;;) {
     std::string bytes = guard.push(std::move(piece));
-    const bool taken = bytes.empty() ? !reply_.client_gone() : co_await reply_.write(bytes);
+    bool taken = !reply_.client_gone();
+    if (taken && !bytes.empty()) taken = co_await reply_.write(bytes);
     if (!taken) {
       outcome = Lease::Outcome::kAbandoned;
       co_return;
     }
     piece.clear();
-    if (!co_await call.read(piece)) break;
+    const bool more = co_await call.read(piece);
+    if (!more) break;
   }
   if (call.end() != CallEnd::kWhole) co_return co_await end_early(call, guard, outcome);
   const std::string rest = guard.finish();

@@ -57,8 +57,12 @@ asio::awaitable<bool> WorkerCall::begin(const WorkerRequest& request) {
   for (const bool may_be_kept : {true, false}) {
     end_ = CallEnd::kNone;
     if (stopped_) co_return fail(CallEnd::kStopped, "");
-    if (!co_await connect(strand, may_be_kept)) co_return false;
-    if (co_await send(request) && co_await read_head()) co_return true;
+    const bool connected = co_await connect(strand, may_be_kept);
+    if (!connected) co_return false;
+    // Apart: g++ 12 miscompiles co_await behind && and ||.
+    bool answered = co_await send(request);
+    if (answered) answered = co_await read_head();
+    if (answered) co_return true;
     const bool stale = was_kept_ && !any_byte_ && end_ == CallEnd::kBroken;
     if (!stale) co_return false;
     connection_->close();
@@ -97,7 +101,8 @@ asio::awaitable<bool> WorkerCall::send(const WorkerRequest& request) {
 asio::awaitable<bool> WorkerCall::read_head() {
   for (;;) {
     while (!parser_->is_header_done()) {
-      if (!co_await read_more()) co_return false;
+      const bool came = co_await read_more();
+      if (!came) co_return false;
     }
     const int status = parser_->head.status;
     if (status < 100 || status >= 200) co_return true;
@@ -117,7 +122,9 @@ asio::awaitable<bool> WorkerCall::read(std::string& piece) {
       end_ = CallEnd::kWhole;
       co_return false;
     }
-    if (end_ != CallEnd::kNone || !co_await read_more()) co_return false;
+    if (end_ != CallEnd::kNone) co_return false;
+    const bool came = co_await read_more();
+    if (!came) co_return false;
   }
 }
 

@@ -27,8 +27,9 @@ asio::awaitable<std::string> metrics_of(WorkerAddress address, ConnectionPool& p
   request.method = "GET";
   request.target = "/metrics";
   std::string text;
-  if (!co_await call->begin(request) || call->head().status != 200) co_return "";
-  while (text.size() <= kBytesMax && co_await call->read(text)) continue;
+  bool more = co_await call->begin(request);
+  more = more && call->head().status == 200;
+  while (more && text.size() <= kBytesMax) more = co_await call->read(text);
   if (call->end() != CallEnd::kWhole) text.clear();
   co_return text;
 }
