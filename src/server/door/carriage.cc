@@ -111,7 +111,8 @@ awaitable<void> Carriage::run() {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     const auto patience = std::max(door_.options_.load_timeout - waited, std::chrono::milliseconds(0));
     RouteRequest wanted = route_request();
-    auto lease = co_await wait_for_lease(door_.fleet_, std::move(wanted), kept_ ? kNoPatience : patience, reply_);
+    const auto time = kept_ ? kNoPatience : patience;
+    auto lease = co_await wait_for_lease(door_.fleet_, std::move(wanted), time, reply_);
     if (reply_.client_gone() || reply_.out_of_time() || !lease) {
       if (lease && *lease) (**lease)->finish(Lease::Outcome::kAbandoned);
       if (!reply_.client_gone()) co_await send_error(reply_, shutting_down(), route_.error_body);
@@ -242,7 +243,8 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
   outcome = stopped ? Lease::Outcome::kAbandoned : Lease::Outcome::kBroken;
   last_reason_ = call.reason();
   // Part of an answer had come: the request is not repeated.
-  if (!reply_.client_gone()) co_await send_error(reply_, stopped ? shutting_down() : broke_off(), route_.error_body);
+  const ApiError error = stopped ? shutting_down() : broke_off();
+  if (!reply_.client_gone()) co_await send_error(reply_, error, route_.error_body);
   co_return Verdict::kDone;
 }
 
