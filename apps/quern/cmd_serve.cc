@@ -11,6 +11,7 @@
 #include "model_arg.h"
 #include "platform/home.h"
 #include "serve_config.h"
+#include "serve_fleet.h"
 #include "serve_models.h"
 #include "server/app.h"
 #include "server/http/server.h"
@@ -35,6 +36,7 @@ struct ServeOptions {
   std::string log_format = "text";
   std::string log_level = "info";
   http::ServerOptions http;
+  ServeFleetOptions fleet;
 };
 
 Result<KeySet> read_keys(const ServeOptions& options) {
@@ -71,6 +73,8 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   QUERN_ASSIGN(app.keys, read_keys(options));
   QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
   QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
+  // Whoever holds a key may launch, or whoever is on this machine where there are none.
+  app.management_allowed = !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
   const std::string store = options.is_worker ? ":memory:" : (quern_home() / "server.db").string();
   app.store_path = options.store_path.empty() ? store : options.store_path;
@@ -125,8 +129,13 @@ Status serve(ServeOptions options) {
                                                           : LogLevel::kError;
   // Static: the signal thread may outlive this function.
   static Log log(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText, level);
-  QUERN_TRY(check_models(options.models));
+  const bool with_fleet = wants_fleet(options.fleet, !names.empty());
+  if (!with_fleet || !names.empty()) QUERN_TRY(check_models(options.models));
   QUERN_ASSIGN(AppOptions app_settings, app_options(options));
+  static std::unique_ptr<Fleet> fleet;
+  if (with_fleet) fleet = open_fleet(options.fleet, log);
+  app_settings.fleet = fleet.get();
+  app_settings.load_timeout = options.fleet.load_timeout;
   static Metrics metrics(options.metrics_prefix);
   static ModelTable models;
   QUERN_ASSIGN(auto created, App::create(models, metrics, log, std::move(app_settings)));
@@ -134,7 +143,7 @@ Status serve(ServeOptions options) {
   QUERN_ASSIGN(auto started, http::Server::start(options.http, app->handler()));
   const std::shared_ptr<http::Server> server = std::move(started);
   watch_signals(signals, server, log, *app);
-  if (Status loaded = load_models(options.models, metrics, log, models); !loaded) {
+  if (Status loaded = names.empty() ? Status() : load_models(options.models, metrics, log, models); !loaded) {
     server->stop();
     server->join();
     return loaded;
@@ -235,6 +244,7 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
   add_model_options(*command, *options);
   add_http_options(*command, *options);
+  add_fleet_options(*command, options->fleet);
   command->callback([options, command, &exit] {
     Status status;
     if (!options->config_file.empty()) {

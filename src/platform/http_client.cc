@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -104,9 +105,16 @@ void set_limits(CURL* curl, const std::string& url, const HttpOptions& options) 
 struct Posted {
   const std::string& content_type;
   const std::string& body;
+  const char* method = "POST";
+  bool direct = false;  // without a proxy
 };
 
-// GET, or POST of `posted`.
+bool is_local(const std::string& url) {
+  constexpr std::array kHosts = {"http://127.", "http://localhost:", "http://localhost/", "http://[::1]"};
+  return std::ranges::any_of(kHosts, [&](const char* host) { return url.starts_with(host); });
+}
+
+// GET, or `posted`.
 Outcome attempt(const std::string& url, const HttpOptions& options, int64_t resume_from, Receiver& receiver,
                 const Posted* posted = nullptr) {
   static const bool initialised = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
@@ -141,6 +149,8 @@ Outcome attempt(const std::string& url, const HttpOptions& options, int64_t resu
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(posted->body.size()));
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, posted->body.c_str());
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, posted->method);
+    if (posted->direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   }
   if (resume_from > 0) curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(resume_from));
 
@@ -203,6 +213,27 @@ class MemoryReceiver final : public Receiver {
 
  private:
   size_t bytes_max_;
+};
+
+// Gives the body of a good answer on; keeps that of another one.
+class SinkReceiver final : public Receiver {
+ public:
+  SinkReceiver(size_t bytes_max, const HttpSink& sink) : kept(bytes_max), sink_(sink) {}
+  bool begin(long status, int64_t, int64_t) override {
+    good_ = status < 300;
+    return true;
+  }
+  bool take(std::string_view bytes) override {
+    if (!good_ || !sink_) return kept.take(bytes);
+    ended = !sink_(bytes);
+    return !ended;
+  }
+  MemoryReceiver kept;
+  bool ended = false;  // by the sink
+
+ private:
+  const HttpSink& sink_;
+  bool good_ = false;
 };
 
 // Appends to a file from `done` bytes on; starts anew when the server sends the whole file instead of the rest.
@@ -324,6 +355,24 @@ Result<HttpDocument> http_post(const std::string& url, const std::string& conten
   const bool answered = outcome.status >= 300;
   if (answered && !may_pass(outcome) && error.code == ErrorCode::kUnavailable) error.code = ErrorCode::kInvalidArgument;
   return std::unexpected(std::move(error));
+}
+
+Result<HttpAnswer> http_call(const HttpCall& call, const HttpOptions& options, size_t bytes_max, const HttpSink& sink) {
+  QUERN_TRY(check_url(call.url));
+  SinkReceiver receiver(bytes_max, sink);
+  const Posted posted{.content_type = call.content_type,
+                      .body = call.body,
+                      .method = call.method.c_str(),
+                      .direct = is_local(call.url)};
+  const Outcome outcome = attempt(call.url, options, 0, receiver, &posted);
+  if (receiver.kept.overflow) {
+    return make_error(ErrorCode::kResourceExhausted,
+                      fmt::format("{}: the answer is over {} bytes", call.url, bytes_max));
+  }
+  if (outcome.code != CURLE_OK && !receiver.ended) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}", call.url, outcome.reason));
+  }
+  return HttpAnswer{outcome.status, outcome.content_type, std::move(receiver.kept.body)};
 }
 
 Status http_download(const DownloadSpec& spec, const HttpOptions& options, const Progress& progress,

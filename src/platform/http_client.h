@@ -1,5 +1,6 @@
 // HTTP (libcurl): GET for pulling models, small documents into memory, large files to disk with resume; POST of a
-// document. Proxy variables and the system's certificates are honoured. Thread-safe: each call has its own handle.
+// document; any method of an API. Proxy variables and the system's certificates are honoured. Thread-safe: each call
+// has its own handle.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,25 @@ Result<HttpDocument> http_get(const std::string& url, const HttpOptions& options
 // One try, no redirects. Errors as for http_get, but kUnavailable for what may pass and kInvalidArgument for the rest.
 Result<HttpDocument> http_post(const std::string& url, const std::string& content_type, const std::string& body,
                                const HttpOptions& options, size_t bytes_max = 1u << 20);
+
+struct HttpCall {
+  std::string method = "GET";  // GET, POST, PUT, DELETE
+  std::string url;
+  std::string body;                               // of POST and PUT
+  std::string content_type = "application/json";  // of the body
+};
+struct HttpAnswer {
+  int64_t status = 0;
+  std::string content_type;
+  std::string body;
+};
+// Takes the body of a good answer as it comes, in place of HttpAnswer::body; false ends the transfer.
+using HttpSink = std::function<bool(std::string_view piece)>;
+
+// One try, no redirects; any status is an answer. A server of this machine is asked without a proxy. Errors:
+// kUnavailable (no answer, or one that broke off), kInvalidArgument (another scheme), kResourceExhausted.
+Result<HttpAnswer> http_call(const HttpCall& call, const HttpOptions& options, size_t bytes_max = 64u << 20,
+                             const HttpSink& sink = {});
 
 using Progress = std::function<void(int64_t done, int64_t total)>;  // bytes; total 0 when unknown
 

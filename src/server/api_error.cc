@@ -63,4 +63,8 @@ std::string openai_error_body(const ApiError& error) {
                     {"detail", error.message}});
 }
 
+std::string openai_error_event(const ApiError& error) {
+  return "data: " + openai_error_body(error) + "\n\ndata: [DONE]\n\n";
+}
+
 }  // namespace quern

@@ -1,6 +1,7 @@
 // Errors as a client sees them. One value, rendered in each dialect's own shape.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ struct ApiError {
   std::string type = "invalid_request_error";
   std::string param;  // the request field; empty: null
   std::string code;   // machine-readable; empty: null
+  int32_t retry_after_s = 1;  // told with 429 and 503
 };
 
 template <class T>
@@ -34,5 +36,7 @@ ApiError prompt_error(const Error& error, std::string_view prompt_field);
 
 // {"error":{"message","type","param","code"},"detail"}: OpenAI's shape, and `detail`, which Xinference's client reads.
 std::string openai_error_body(const ApiError& error);
+// The same as the last events of a stream that had begun.
+std::string openai_error_event(const ApiError& error);
 
 }  // namespace quern

@@ -10,9 +10,11 @@
 #include "server/devices/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
+#include "server/platform/routes.h"
 #include "server/rerank/routes.h"
 #include "server/responses/routes.h"
 #include "server/trace_context.h"
+#include "server/xinference/routes.h"
 
 namespace quern {
 namespace {
@@ -120,6 +122,9 @@ Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metr
                                          AppOptions options) {
   std::unique_ptr<App> app(new App(models, metrics, log, std::move(options)));
   QUERN_TRY(app->open_stores());
+  if (Fleet* fleet = app->options_.fleet) {
+    QUERN_ASSIGN(app->door_, door::Door::create(*fleet, log, {.load_timeout = app->options_.load_timeout, .pool = {}}));
+  }
   app->collect_routes();
   if (!app->options_.tracing.url.empty()) {
     app->spans_ = std::make_unique<SpanExporter>(app->options_.tracing, metrics.spans(), log);
@@ -148,12 +153,17 @@ Status App::open_stores() {
 }
 
 void App::collect_routes() {
+  const platform::Context context{
+      .fleet = options_.fleet, .changes_allowed = options_.management_allowed, .running = &running_};
   append(routes_, basic::routes(*this));
   append(routes_, devices::routes());
+  // Before /v1/models/{uid*}, which takes any name.
+  append(routes_, xinference::routes(context, !options_.keys.empty()));
+  append(routes_, platform::routes(context));
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
-  append(routes_, ollama::routes());
+  append(routes_, ollama::routes(options_.fleet));
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));
@@ -189,10 +199,24 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
   return std::nullopt;
 }
 
+// A model of the fleet is asked by the door; one of this process by the route itself.
+awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
+  bool was_carried = false;
+  if (door_) was_carried = co_await door_->serve(route, models_, request, reply);
+  if (!was_carried) co_await route.run(models_, request, reply);
+}
+
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
   std::string failure;
   try {
-    co_await route.run(models_, request, reply);
+    if (route.carried) {
+      const std::function<awaitable<void>(http::Reply&)> work = [&](http::Reply& to) {
+        return carry_or_run(route, request, to);
+      };
+      co_await running_.run(request, reply, route, work);
+    } else {
+      co_await route.run(models_, request, reply);
+    }
   } catch (const std::exception& error) {
     failure = error.what();
   }

@@ -11,11 +11,13 @@
 #include "server/background.h"
 #include "server/batches/runner.h"
 #include "server/batches/store.h"
+#include "server/door/door.h"
 #include "server/http/server.h"
 #include "server/keys.h"
 #include "server/log.h"
 #include "server/metrics/metrics.h"
 #include "server/model_table.h"
+#include "server/platform/running_requests.h"
 #include "server/responses/store.h"
 #include "server/route.h"
 #include "server/tracing/exporter.h"
@@ -28,13 +30,16 @@ struct AppOptions {
   std::string root_path;                  // "/prefix": also served below it
   std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
   AdapterRules adapters;                  // who may load them
+  bool management_allowed = false;        // of models: whoever may use a route may launch, stop and register
   TracingSettings tracing;                // where spans go
+  Fleet* fleet = nullptr;                 // models of other processes; null: only the table's are served
+  std::chrono::milliseconds load_timeout{600000};  // how long a request waits for its model of the fleet
 };
 
 class App {
  public:
-  // `models`, `metrics` and `log` must outlive the app. A database that cannot be opened is replaced by one in memory,
-  // with a warning.
+  // `models`, `metrics`, `log` and the fleet must outlive the app. A database that cannot be opened is replaced by one
+  // in memory, with a warning.
   static Result<std::unique_ptr<App>> create(const ModelTable& models, Metrics& metrics, const Log& log,
                                              AppOptions options);
 
@@ -47,6 +52,7 @@ class App {
   // Every route there is, from all dialects. Tests compare docs/openapi.json with it.
   const Routes& routes() const { return routes_; }
   const Metrics& metrics() const { return metrics_; }
+  const door::Door* door() const { return door_.get(); }  // null: there is no fleet
 
  private:
   App(const ModelTable& models, Metrics& metrics, const Log& log, AppOptions options)
@@ -56,6 +62,7 @@ class App {
 
   http::asio::awaitable<void> dispatch(http::Request& request, http::Reply& reply);
   http::asio::awaitable<void> run_route(const Route& route, const http::Request& request, http::Reply& reply) const;
+  http::asio::awaitable<void> carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const;
   http::asio::awaitable<void> serve_inside(http::Request& request, http::Reply& reply) const;  // without a key
   std::optional<RequestSpan> begin_span(const Route* route, const http::Request& request) const;
   void end_span(std::optional<RequestSpan> span, http::Reply& reply) const;
@@ -70,6 +77,8 @@ class App {
   Routes routes_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<SpanExporter> spans_;  // null: nobody collects any
+  mutable platform::RunningRequests running_;
+  std::unique_ptr<door::Door> door_;
   Background background_{256};
   std::unique_ptr<responses::ResponseStore> responses_;
   std::unique_ptr<batches::BatchStore> batches_;

@@ -40,6 +40,11 @@ awaitable<void> DetachedReply::end_stream() {
   co_return;
 }
 
+void DetachedReply::break_off() {
+  status_ = 502;
+  body_.clear();
+}
+
 std::shared_ptr<DetachedReply> Background::start(Task task) {
   const auto strand = http::asio::make_strand(side_executor());
   auto reply = std::make_shared<DetachedReply>(strand);

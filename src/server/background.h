@@ -29,6 +29,7 @@ class DetachedReply final : public http::Reply {
   http::asio::awaitable<void> start_stream(int status, std::string_view content_type, http::Headers headers) override;
   http::asio::awaitable<bool> write(std::string_view bytes) override;
   http::asio::awaitable<void> end_stream() override;
+  void break_off() override;
   void set_header(std::string, std::string) override {}
   std::shared_ptr<http::Signal> signal() override { return signal_; }
   bool client_gone() const override { return cancelled_.load(); }

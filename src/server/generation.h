@@ -36,7 +36,8 @@ ApiResult<void> plan_answer(Generation& generation, ChatPlanInput input);
 http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, http::Reply& reply);
 
 // For whom the engine works: requests that come with one API key are one tenant, those without a key another, and
-// tenants take turns; a batch's go behind all of them.
+// tenants take turns; a batch's go behind all of them. A front door on our unix socket may say both (X-Quern-Tenant,
+// X-Quern-Background).
 void set_origin(Request& request, const http::Request& from);
 // What the client called the model by: its id, or the adapter's name.
 const std::string& shown_name(const ServedModel& model, const Request& request);

@@ -48,6 +48,20 @@ TEST(KeySet, OneKeyIsOneTenantHoweverItIsSent) {
   EXPECT_FALSE(origin({}).background);
 }
 
+TEST(Origin, AFrontDoorsWordCountsOnAUnixSocketOnly) {
+  const auto origin = [](const char* name, const char* value, const char* peer) {
+    Request request;
+    http::Request from = with_header(name, value);
+    from.peer = peer;
+    set_origin(request, from);
+    return request;
+  };
+  EXPECT_NE(origin("x-quern-tenant", "a", "").tenant, origin("x-quern-tenant", "b", "").tenant);
+  EXPECT_EQ(origin("x-quern-tenant", "a", "127.0.0.1").tenant, 0u);
+  EXPECT_TRUE(origin("x-quern-background", "1", "").background);
+  EXPECT_FALSE(origin("x-quern-background", "1", "127.0.0.1").background);
+}
+
 TEST(TraceParent, AcceptsTheStandardsExampleAndNothingBroken) {
   const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736", span = "00f067aa0ba902b7";
   const auto parsed = parse_traceparent("00-" + trace + "-" + span + "-01");

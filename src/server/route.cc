@@ -11,6 +11,11 @@ using http::asio::awaitable;
 
 Route traced(Route route) {
   route.traced = true;
+  return carried(std::move(route));
+}
+
+Route carried(Route route) {
+  route.carried = true;
   return route;
 }
 
@@ -25,8 +30,11 @@ std::optional<std::vector<std::string>> match_path(std::string_view pattern, std
     if (!path.starts_with(pattern.substr(0, open))) return std::nullopt;
     path.remove_prefix(open);
     const size_t close = pattern.find('}', open);
-    const bool takes_rest = pattern[close - 1] == '*';
-    const size_t end = takes_rest ? path.size() : std::min(path.find('/'), path.size());
+    const bool takes_more = pattern[close - 1] == '*';
+    const std::string_view next = pattern.substr(close + 1, pattern.find('{', close) - close - 1);
+    size_t end = std::min(path.find('/'), path.size());
+    if (takes_more) end = next.empty() ? path.size() : path.rfind(next);
+    if (end == std::string_view::npos) return std::nullopt;
     if (end == 0) return std::nullopt;
     values.emplace_back(path.substr(0, end));
     path.remove_prefix(end);
@@ -40,7 +48,8 @@ awaitable<void> send_json(http::Reply& reply, const Json& body, int status) {
 
 awaitable<void> send_error(http::Reply& reply, const ApiError& error, ErrorBody error_body) {
   http::Headers headers;
-  if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
+  if (error.status == 429 || error.status == 503)
+    headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
   return reply.send(error.status, "application/json", error_body(error), std::move(headers));
 }
 

@@ -23,15 +23,20 @@ enum class Access : uint8_t {
 
 struct Route {
   std::string method;
-  std::string path;  // "/v1/files/{id}/content": {…} stands for one part; at the end {…*} for all that follows
+  // "/v1/files/{id}/content": {…} stands for one part; {…*} for as many as there are, up to the last place where what
+  // stands behind it fits.
+  std::string path;
   RouteFunction run;
   Access access = Access::kKey;
   ErrorBody error_body = openai_error_body;
-  bool traced = false;  // a span tells of each request: see traced()
+  ErrorBody error_event = openai_error_event;  // the end of a stream that fails
+  bool traced = false;                         // a span tells of each request: see traced()
+  bool carried = false;                        // see carried()
 };
 using Routes = std::vector<Route>;
 
-Route traced(Route route);  // one whose requests make a model work
+Route traced(Route route);   // one whose requests make a model work; carried() as well
+Route carried(Route route);  // one whose body names a model, perhaps of the fleet: then a worker of it answers
 
 // The values of {…} when `path` fits `pattern`.
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path);

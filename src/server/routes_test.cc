@@ -47,7 +47,8 @@ TEST_F(RoutesTest, OnlyLivenessAndPagesAreOpen) {
   for (const Route& route : app_->routes()) {
     if (route.access != Access::kKey) open.insert(described(route));
   }
-  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready"}));
+  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready",
+                                         "get /v1/cluster/auth"}));
 }
 
 TEST(MatchPath, TakesParts) {
@@ -61,6 +62,14 @@ TEST(MatchPath, TakesParts) {
   EXPECT_EQ(*match_path("/v1/files/{id}/content", "/v1/files/a/content"), std::vector<std::string>{"a"});
   EXPECT_EQ(*match_path("/v1/models/{model*}", "/v1/models/org/name"), std::vector<std::string>{"org/name"});
   EXPECT_FALSE(match_path("/v1/models/{model*}", "/v1/models/"));
+  EXPECT_EQ(*match_path("/v1/models/{uid*}/events", "/v1/models/org/name/events"),
+            std::vector<std::string>{"org/name"});
+  EXPECT_FALSE(match_path("/v1/models/{uid*}/events", "/v1/models/org/events/name"));
+  EXPECT_FALSE(match_path("/v1/models/{uid*}/events", "/v1/models/events"));
+  EXPECT_FALSE(match_path("/v1/models/{uid*}/events", "/v1/models//events"));
+  EXPECT_EQ(*match_path("/m/{uid*}/replicas/{id}", "/m/a/replicas/b/replicas/2"),
+            (std::vector<std::string>{"a/replicas/b", "2"}));
+  EXPECT_FALSE(match_path("/m/{uid*}/replicas/{id}", "/m/a/replicas/"));
 }
 
 }  // namespace

@@ -121,8 +121,8 @@ awaitable<void> count_tokens(const ModelTable& models, const http::Request& requ
 
 Routes routes() {
   return {
-      traced({"POST", "/v1/messages", messages, Access::kKey, error_body}),
-      {"POST", "/v1/messages/count_tokens", count_tokens, Access::kKey, error_body},
+      traced({"POST", "/v1/messages", messages, Access::kKey, error_body, error_event}),
+      carried({"POST", "/v1/messages/count_tokens", count_tokens, Access::kKey, error_body, error_event}),
   };
 }
 

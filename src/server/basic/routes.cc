@@ -44,31 +44,6 @@ Json status_json(std::string_view status) {
   return {{"status", status}};
 }
 
-Json model_json(const ServedModel& model) {
-  return {{"id", model.id},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "quern"},
-          {"task", model_task_name(model.task)},
-          {"max_model_len", model.max_model_len()}};
-}
-
-Json models_json(const ModelTable& models) {
-  Json data = Json::array();
-  for (const ServedModel& model : models.models()) {
-    data.push_back(model_json(model));
-    if (model.engine == nullptr) continue;
-    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
-      Json json = model_json(model);
-      json["id"] = adapter.name;
-      json["parent"] = model.id;
-      json["root"] = adapter.path.string();
-      data.push_back(std::move(json));
-    }
-  }
-  return {{"object", "list"}, {"data", std::move(data)}};
-}
-
 // Alive, and done loading.
 RouteFunction health_route(const App& app) {
   return [&app](const ModelTable&, const http::Request&, http::Reply& reply) -> awaitable<void> {
@@ -91,21 +66,14 @@ RouteFunction ready_route(const App& app) {
 
 RouteFunction metrics_route(const App& app) {
   return [&app](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    return reply.send(200, "text/plain; version=0.0.4; charset=utf-8", app.metrics().render(models), {});
+    std::string text = app.metrics().render(models);
+    if (app.door() != nullptr) text = co_await app.door()->add_metrics(std::move(text));
+    co_await reply.send(200, "text/plain; version=0.0.4; charset=utf-8", std::move(text));
   };
 }
 
 awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& reply) {
   return send_json(reply, {{"version", "0.1.0"}});
-}
-
-awaitable<void> list_models(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, models_json(models));
-}
-
-awaitable<void> show_model(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  const auto model = models.find(request.params[0]);
-  return model ? send_json(reply, model_json(**model)) : send_error(reply, model.error());
 }
 
 awaitable<void> openapi(const ModelTable&, const http::Request&, http::Reply& reply) {
@@ -124,8 +92,6 @@ Routes routes(const App& app) {
       {"GET", "/ready", ready_route(app), Access::kLiveness},
       {"GET", "/version", version},
       {"GET", "/metrics", metrics_route(app)},
-      {"GET", "/v1/models", list_models},
-      {"GET", "/v1/models/{model*}", show_model},
   };
 }
 

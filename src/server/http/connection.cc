@@ -70,6 +70,7 @@ class ConnectionImpl final : public Connection,
   void hold() override { holding_ = true; }
   asio::awaitable<bool> release() override;
   asio::awaitable<void> end_stream() override;
+  void break_off() override;
   void set_header(std::string name, std::string value) override {
     headers_.emplace_back(std::move(name), std::move(value));
   }
@@ -330,6 +331,12 @@ asio::awaitable<void> ConnectionImpl<Stream>::end_stream() {
   streaming_ = false;
   if (!head_only_) co_await write_raw("0\r\n\r\n");
   if (lobby_.stopping()) keep_alive_ = false;
+}
+
+template <class Stream>
+void ConnectionImpl<Stream>::break_off() {
+  streaming_ = false;
+  gone_ = true;  // run() closes the connection: the last chunk never comes
 }
 
 template <class Stream>

@@ -24,6 +24,7 @@ void Signal::notify() {
   asio::post(timer_.get_executor(), [self = shared_from_this()] {
     self->set_ = true;
     self->timer_.cancel();
+    if (self->hook_) self->hook_();
   });
 }
 

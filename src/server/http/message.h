@@ -53,9 +53,12 @@ class Signal : public std::enable_shared_from_this<Signal> {
   explicit Signal(const asio::any_io_executor& executor) : timer_(executor) {}
   void notify();                 // any thread; not lost when nobody waits yet
   asio::awaitable<void> wait();  // on the executor's strand; returns at once after an unseen notify()
+  // Called on the strand at each notify(), for one who waits for something else; empty: nobody. On the strand.
+  void set_hook(std::function<void()> hook) { hook_ = std::move(hook); }
 
  private:
   asio::steady_timer timer_;
+  std::function<void()> hook_;
   bool set_ = false;
 };
 
@@ -71,6 +74,8 @@ class Reply {
   // is gone.
   virtual asio::awaitable<bool> write(std::string_view bytes) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
+  // Ends a stream so that the client sees that it is not whole.
+  virtual void break_off() = 0;
   // From hold() to release() what is written may be kept back, a bounded part of it, to go out in one piece.
   virtual void hold() {}
   virtual asio::awaitable<bool> release() { co_return !client_gone(); }

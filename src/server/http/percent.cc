@@ -26,4 +26,22 @@ std::string percent_decode(std::string_view text, bool plus_is_space) {
   return out;
 }
 
+std::string percent_encode(std::string_view text) {
+  constexpr std::string_view kPlain = "-._~/:", kHex = "0123456789ABCDEF";
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool alphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (alphanumeric || kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
 }  // namespace quern::http

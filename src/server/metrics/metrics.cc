@@ -19,19 +19,6 @@ constexpr double kRequestBounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5, 
 constexpr double kTokenBounds[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 constexpr double kAnswerBounds[] = {1, 2, 5, 10, 20};
 
-std::string label_value(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') escaped += '\\';
-    if (c == '\n') {
-      escaped += "\\n";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 void head(std::string& out, const std::string& name, const char* type, const char* help) {
   out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
 }
@@ -50,6 +37,19 @@ void series(std::string& out, const std::vector<const ServedModel*>& models, con
 }
 
 }  // namespace
+
+std::string label_value(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    if (c == '\n') {
+      escaped += "\\n";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
 
 void Histogram::observe(double value) {
   const auto place = std::ranges::lower_bound(bounds_, value) - bounds_.begin();

@@ -16,6 +16,8 @@
 
 namespace quern {
 
+std::string label_value(std::string_view text);  // escaped, without the quotes
+
 // Counts per bucket, sum and number of what was observed.
 class Histogram {
  public:

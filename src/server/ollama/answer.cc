@@ -45,8 +45,8 @@ const std::string& name_of(const ServedModel& model, const std::string& adapter)
 }
 
 // What tells this model from another one here: of its name and size, not of the file's bytes.
-std::string digest_of(const ServedModel& model, const std::string& adapter) {
-  const std::string text = fmt::format("{}:{}", name_of(model, adapter), model.file_bytes);
+std::string digest_of(const std::string& name, int64_t bytes) {
+  const std::string text = fmt::format("{}:{}", name, bytes);
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
   std::string hex;
@@ -71,6 +71,10 @@ Json details(const ServedModel& model, const std::string& adapter) {
 
 std::string error_body(const ApiError& error) {
   return dump_json({{"error", error.message}});
+}
+
+std::string error_line(const ApiError& error) {
+  return error_body(error) + "\n";
 }
 
 std::string rfc3339(int64_t unix_seconds) {
@@ -154,7 +158,7 @@ Json model_entry(const ServedModel& model, const std::string& adapter) {
           {"model", name},
           {"modified_at", rfc3339(model.created)},
           {"size", model.file_bytes},
-          {"digest", digest_of(model, adapter)},
+          {"digest", digest_of(name, model.file_bytes)},
           {"details", details(model, adapter)}};
 }
 
@@ -164,6 +168,40 @@ Json running_entry(const ServedModel& model, const std::string& adapter) {
   entry["expires_at"] = "9999-12-31T23:59:59Z";  // as long as the server runs
   entry["size_vram"] = 0;
   entry["context_length"] = model.max_model_len();
+  return entry;
+}
+
+Json fleet_entry(const ModelView& model) {
+  const std::string& name = model.spec.uid;
+  return {{"name", name},
+          {"model", name},
+          {"modified_at", rfc3339(model.created)},
+          {"size", model.memory_estimate},
+          {"digest", digest_of(name, model.memory_estimate)},
+          {"details",
+           {{"parent_model", ""},
+            {"format", model.format},
+            {"family", model.family},
+            {"families", Json::array({model.family})},
+            {"parameter_size", model.size.empty() ? "" : model.size + "B"},
+            {"quantization_level", model.quantization}}}};
+}
+
+std::optional<Json> running_fleet_entry(const ModelView& model) {
+  int64_t resident = 0;
+  bool loaded = false;
+  for (const ReplicaView& replica : model.replicas) {
+    if (replica.state != ReplicaState::kReady && replica.state != ReplicaState::kDraining) continue;
+    loaded = true;
+    resident += replica.memory_bytes;
+  }
+  if (!loaded) return std::nullopt;
+  Json entry = fleet_entry(model);
+  entry.erase("modified_at");
+  if (resident > 0) entry["size"] = resident;
+  entry["expires_at"] = "9999-12-31T23:59:59Z";
+  entry["size_vram"] = 0;
+  entry["context_length"] = model.context;
   return entry;
 }
 

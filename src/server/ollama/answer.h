@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "platform/fleet/fleet.h"
 #include "quern/engine.h"
 #include "server/answer_reader.h"
 #include "server/api_error.h"
@@ -18,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 enum class AnswerKind : uint8_t { kChat, kGenerate };
 
 std::string error_body(const ApiError& error);  // {"error":"…"}
+std::string error_line(const ApiError& error);  // the same, as the last line of a stream
 std::string rfc3339_now();
 std::string rfc3339(int64_t unix_seconds);
 
@@ -44,6 +47,9 @@ bool can_think(const ServedModel& model);
 // A model, or an adapter of it when a name is given.
 Json model_entry(const ServedModel& model, const std::string& adapter);    // of /api/tags
 Json running_entry(const ServedModel& model, const std::string& adapter);  // of /api/ps
+// The same of a model of the fleet; nullopt: none of its replicas is loaded.
+Json fleet_entry(const ModelView& model);
+std::optional<Json> running_fleet_entry(const ModelView& model);
 Json model_details(const ServedModel& model, const std::string& adapter);  // of /api/show
 
 }  // namespace quern::ollama

@@ -86,12 +86,27 @@ EncoderAnswer no_answer() {
 
 }  // namespace
 
-awaitable<void> tags(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, list_body(models, model_entry));
+RouteFunction tags(const Fleet* fleet) {
+  return [fleet](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
+    Json body = list_body(models, model_entry);
+    if (fleet != nullptr) {
+      for (const ModelView& model : fleet->models()) body["models"].push_back(fleet_entry(model));
+    }
+    return send_json(reply, body);
+  };
 }
 
-awaitable<void> ps(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, list_body(models, running_entry));
+// Of the fleet, those that are in memory.
+RouteFunction ps(const Fleet* fleet) {
+  return [fleet](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
+    Json body = list_body(models, running_entry);
+    if (fleet != nullptr) {
+      for (const ModelView& model : fleet->models()) {
+        if (auto entry = running_fleet_entry(model)) body["models"].push_back(std::move(*entry));
+      }
+    }
+    return send_json(reply, body);
+  };
 }
 
 awaitable<void> show(const ModelTable& models, const http::Request& request, http::Reply& reply) {

@@ -64,7 +64,7 @@ awaitable<void> answer_stream(AnswerKind kind, const Generation& generation, Eve
     std::string bytes;
     if (event.token) bytes += lines(answer.push(event.token->text), false);
     if (event.finish && event.finish->reason == FinishReason::kError) {
-      co_await reply.write(error_body(finish_error(*event.finish)) + "\n");
+      co_await reply.write(error_line(finish_error(*event.finish)));
       co_return false;
     }
     if (event.finish) {
@@ -108,15 +108,15 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
 
 }  // namespace
 
-Routes routes() {
+Routes routes(const Fleet* fleet) {
   return {
-      traced({"POST", "/api/chat", chat, Access::kKey, error_body}),
-      traced({"POST", "/api/generate", generate, Access::kKey, error_body}),
-      traced({"POST", "/api/embed", embed, Access::kKey, error_body}),
-      traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body}),
-      {"GET", "/api/tags", tags, Access::kKey, error_body},
-      {"GET", "/api/ps", ps, Access::kKey, error_body},
-      {"POST", "/api/show", show, Access::kKey, error_body},
+      traced({"POST", "/api/chat", chat, Access::kKey, error_body, error_line}),
+      traced({"POST", "/api/generate", generate, Access::kKey, error_body, error_line}),
+      traced({"POST", "/api/embed", embed, Access::kKey, error_body, error_line}),
+      traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body, error_line}),
+      {"GET", "/api/tags", tags(fleet), Access::kKey, error_body},
+      {"GET", "/api/ps", ps(fleet), Access::kKey, error_body},
+      carried({"POST", "/api/show", show, Access::kKey, error_body, error_line}),
       {"POST", "/api/pull", pull, Access::kKey, error_body},
       {"GET", "/api/version", version, Access::kKey, error_body},
   };

@@ -107,6 +107,7 @@ std::string answer_text(const EmbeddingsJob& job, EncoderAnswer& answer) {
   return dump_json({{"object", "list"},
                     {"data", std::move(data)},
                     {"model", job.model->id},
+                    {"model_replica", job.model->id},
                     {"usage", {{"prompt_tokens", answer.prompt_tokens}, {"total_tokens", answer.prompt_tokens}}}});
 }
 

@@ -26,6 +26,7 @@ void refuse_unsupported(Fields& fields) {
   }
   refuse_if("modalities", [](const Json& value) { return value != Json::array({"text"}); });
   fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity"});
+  fields.string("request_id");  // by which POST …/requests/{request_id}/abort finds it
 }
 
 // tokens_min 0: an answer of no tokens is allowed, for whoever wants the prompt alone.

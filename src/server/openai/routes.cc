@@ -17,10 +17,10 @@ Routes routes(const AdapterRules& adapters) {
       traced({"POST", "/v1/score", score}),
       traced({"POST", "/classify", classify}),
       traced({"POST", "/v1/classify", classify}),
-      {"POST", "/tokenize", tokenize},
-      {"POST", "/v1/tokenize", tokenize},
-      {"POST", "/detokenize", detokenize},
-      {"POST", "/v1/detokenize", detokenize},
+      carried({"POST", "/tokenize", tokenize}),
+      carried({"POST", "/v1/tokenize", tokenize}),
+      carried({"POST", "/detokenize", detokenize}),
+      carried({"POST", "/v1/detokenize", detokenize}),
   };
 }
 

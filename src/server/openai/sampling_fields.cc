@@ -147,9 +147,14 @@ void read_beam_search(Fields& fields, GenerationFields& generation) {
   }
 }
 
-// [{"name", "scale"}], one at most.
+// [{"name", "scale"}], one at most; or its name as Xinference's clients say it.
 void read_adapter(Fields& fields, Request& request) {
   const Json* list = fields.array("lora");
+  if (auto name = fields.string("lora_name"); name && !name->empty()) {
+    if (list != nullptr && !list->empty()) return fields.fault("lora_name", "lora_name: not together with lora");
+    request.adapter = std::move(*name);
+    return;
+  }
   if (list == nullptr || list->empty()) return;
   if (list->size() > 1) return fields.fault("lora", "lora: one adapter per request");
   Fields inner(list->front());

@@ -45,12 +45,36 @@ ApiResult<std::string> cut_document(const ServedModel& model, std::string text, 
   return std::move(*cut);
 }
 
+// Xinference's client sends what else it was given twice: as fields, and as JSON text.
+ApiResult<Json> with_kwargs(Json body) {
+  const auto kwargs = body.find("kwargs");
+  if (kwargs == body.end()) return body;
+  Json more = Json::object();
+  if (!kwargs->is_null()) {
+    if (!kwargs->is_string()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
+    auto parsed = parse_json(kwargs->get_ref<const std::string&>(), "kwargs");
+    if (!parsed || !parsed->is_object()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
+    more = std::move(*parsed);
+  }
+  body.erase("kwargs");
+  for (auto& item : more.items()) {
+    if (!body.contains(item.key())) body[item.key()] = std::move(item.value());
+  }
+  return body;
+}
+
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request) {
   const auto read = read_model_body(models, request, &ModelTable::find_scorer);
   if (!read) return std::unexpected(read.error());
-  const auto& [body, model] = *read;
-  Fields fields(body);
+  const ServedModel* const model = read->model;
+  const auto body = with_kwargs(read->body);
+  if (!body) return std::unexpected(body.error());
+  Fields fields(*body);
   fields.accept({"model", "user", "priority"});
+  fields.boolean("return_len");  // Xinference's: lengths are always told, in `meta`
+  if (fields.any("max_chunks_per_doc") != nullptr) {
+    fields.fault("max_chunks_per_doc", "max_chunks_per_doc: documents are not cut into chunks");
+  }
   const auto query = fields.string("query");
   if (!query) fields.fault("query", "query: is missing");
   const Json* documents = fields.array("documents");

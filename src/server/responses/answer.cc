@@ -190,4 +190,14 @@ std::string ResponseObject::fail_event(const ApiError& error) {
   return event("response.failed", {{"response", body_}});
 }
 
+std::string error_event(const ApiError& error) {
+  const Json code = error.code.empty() ? Json("server_error") : Json(error.code);
+  const Json event = {{"type", "error"},
+                      {"code", code},
+                      {"message", error.message},
+                      {"param", nullptr},
+                      {"error", {{"message", error.message}, {"type", error.type}, {"code", code}}}};
+  return fmt::format("event: error\ndata: {}\n\n", dump_json(event));
+}
+
 }  // namespace quern::responses

@@ -32,6 +32,9 @@ class Answer {
   int64_t tokens_ = 0, reasoning_tokens_ = 0;
 };
 
+// The end of a stream whose response object is not known here. SDKs read `error` and fail.
+std::string error_event(const ApiError& error);
+
 class ResponseObject {
  public:
   ResponseObject(const ResponseRequest& request, const std::string& model);

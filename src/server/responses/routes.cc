@@ -262,7 +262,7 @@ Routes routes(ResponseStore& store) {
     return create(store, models, request, reply);
   };
   return {
-      traced({"POST", "/v1/responses", create_route}),
+      traced({"POST", "/v1/responses", create_route, Access::kKey, openai_error_body, error_event}),
       {"GET", "/v1/responses/{response_id}", look_up(store, retrieve)},
       {"DELETE", "/v1/responses/{response_id}", look_up(store, remove)},
       {"POST", "/v1/responses/{response_id}/cancel", look_up(store, cancel)},

@@ -23,6 +23,10 @@ RequestSpan::RequestSpan(std::string method, std::string route, const std::optio
       span_id_(fmt::format("{:016x}", random_id_bits())),
       parent_span_id_(parent ? parent->span_id : "") {}
 
+std::string RequestSpan::traceparent() const {
+  return fmt::format("00-{}-{}-01", trace_id_, span_id_);
+}
+
 void RequestSpan::see_request(const std::string& model, const Request& request) {
   model_ = model;
   sampling_ = request.sampling;

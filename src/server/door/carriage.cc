@@ -1,0 +1,303 @@
+#include "server/door/carriage.h"
+
+#include <algorithm>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/status.h"
+#include "server/door/headers.h"
+#include "server/door/lease_wait.h"
+#include "server/tracing/request_span.h"
+
+namespace quern::door {
+namespace {
+
+using http::asio::awaitable;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kNoPatience{0}, kPauseBetweenRounds{250};
+constexpr int kTriesMax = 8;   // of one request, however many replicas refuse
+constexpr int kBrokenMax = 2;  // a request that breaks two workers may be what breaks them
+constexpr size_t kKeptBytesMax = 64 * 1024;
+constexpr size_t kWholeBytesMax = 1u << 20;  // an answer up to here goes out in one piece, with its length
+
+// Sent on piece by piece, as it comes.
+bool is_stream(const AnswerHead& head) {
+  const std::string_view type = head.header("content-type");
+  if (type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson")) return true;
+  return head.chunked && !type.starts_with("application/json");
+}
+
+// Stops the call when its client leaves or the server's time is up.
+class StopHook {
+ public:
+  StopHook(http::Reply& reply, WorkerCall& call) : signal_(reply.signal()) {
+    signal_->set_hook([&reply, &call] {
+      if (reply.client_gone() || reply.out_of_time()) call.stop();
+    });
+  }
+  ~StopHook() { signal_->set_hook({}); }
+  StopHook(const StopHook&) = delete;
+
+ private:
+  std::shared_ptr<http::Signal> signal_;
+};
+
+// Counts a request as in flight while it lives.
+class InFlight {
+ public:
+  explicit InFlight(std::atomic<int64_t>& count) : count_(count) { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~InFlight() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  InFlight(const InFlight&) = delete;
+
+ private:
+  std::atomic<int64_t>& count_;
+};
+
+ApiError shutting_down() {
+  return {.status = 503, .message = "the server is shutting down", .type = "service_unavailable"};
+}
+
+ApiError broke_off() {
+  return {.status = 502, .message = "the worker of the model broke off", .type = "worker_error", .code = "worker_died"};
+}
+
+ApiError unreachable() {
+  return {.status = 503,
+          .message = "no worker of the model can be reached",
+          .type = "service_unavailable",
+          .code = "no_worker"};
+}
+
+ApiError to_api_error(const RouteRefusal& refusal) {
+  ApiError error{.status = 503, .message = refusal.message, .type = "service_unavailable"};
+  error.retry_after_s = std::max(refusal.retry_after_s, 1);
+  if (refusal.reason == RouteRefusal::Reason::kUnknownModel) {
+    error.status = 404;
+    error.type = "invalid_request_error";
+    error.param = "model";
+    error.code = "model_not_found";
+  } else if (refusal.reason == RouteRefusal::Reason::kBusy) {
+    error.status = 429;
+    error.type = "rate_limit_error";
+  }
+  return error;
+}
+
+}  // namespace
+
+Carriage::Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, std::string uid,
+                   BodyScan scan)
+    : door_(door),
+      route_(route),
+      request_(request),
+      reply_(reply),
+      uid_(std::move(uid)),
+      scan_(std::move(scan)),
+      target_(target_of(request)),
+      counts_(door.metrics_.model(uid_)) {}
+
+RouteRequest Carriage::route_request() const {
+  RouteRequest request{.uid = uid_, .session = scan_.session, .prefix = scan_.prefix, .tried = tried_};
+  if (const auto session = request_.header("x-session-id")) request.session = session_of(*session);
+  return request;
+}
+
+awaitable<void> Carriage::run() {
+  if (auto* span = reply_.span()) span->see_carried(uid_);
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    const auto patience = std::max(door_.options_.load_timeout - waited, std::chrono::milliseconds(0));
+    RouteRequest wanted = route_request();
+    const auto time = kept_ ? kNoPatience : patience;
+    auto lease = co_await wait_for_lease(door_.fleet_, std::move(wanted), time, reply_);
+    if (reply_.client_gone() || reply_.out_of_time() || !lease) {
+      if (lease && *lease) (**lease)->finish(Lease::Outcome::kAbandoned);
+      if (!reply_.client_gone()) co_await send_error(reply_, shutting_down(), route_.error_body);
+      co_return;
+    }
+    if (!*lease) {
+      const bool all_failed = !tried_.empty() && lease->error().reason == RouteRefusal::Reason::kUnavailable;
+      if (!all_failed || kept_) co_return co_await send_refusal(lease->error());
+      // They may be back soon: the fleet starts them again.
+      co_await pause();
+      tried_.clear();
+      continue;
+    }
+    if (num_tries_++ == 0) counts_->wait_seconds.observe(std::chrono::duration<double>(Clock::now() - begin).count());
+    if (co_await try_replica(***lease)) co_return;
+    if (num_tries_ >= kTriesMax || num_broken_ >= kBrokenMax) break;
+    counts_->retries.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (kept_) co_return co_await send_kept();
+  const ApiError error = num_broken_ > 0 ? broke_off() : unreachable();
+  co_await send_error(reply_, error, route_.error_body);
+}
+
+awaitable<void> Carriage::pause() const {
+  const auto strand = co_await http::asio::this_coro::executor;
+  http::asio::steady_timer timer(strand, kPauseBetweenRounds);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(http::asio::redirect_error(http::asio::use_awaitable, ignored));
+}
+
+awaitable<bool> Carriage::try_replica(Lease& lease) {
+  const auto counts = door_.metrics_.replica(uid_, lease.replica());
+  Lease::Outcome outcome = Lease::Outcome::kOk;
+  Verdict verdict;
+  {
+    const InFlight in_flight(counts->in_flight);
+    leased_ = Clock::now();
+    verdict = co_await call_worker(lease, outcome);
+  }
+  counts->outcomes[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
+  lease.finish(outcome);
+  if (outcome == Lease::Outcome::kRefused || outcome == Lease::Outcome::kBroken) note(lease, last_reason_);
+  if (verdict == Verdict::kDone) co_return true;
+  if (verdict == Verdict::kBroken) ++num_broken_;
+  tried_.push_back(lease.replica());
+  co_return false;
+}
+
+void Carriage::note(const Lease& lease, const std::string& reason) const {
+  Json fields = {{"request_id", request_.id}, {"model", uid_}, {"replica", lease.replica()}, {"reason", reason}};
+  door_.log_.write(LogLevel::kWarning, "a worker did not answer to the end", fields);
+}
+
+WorkerRequest Carriage::worker_request(const Lease& lease) {
+  WorkerRequest request{.method = request_.method,
+                        .target = lease.base_path() + target_,
+                        .headers = headers_for_worker(request_, reply_, lease),
+                        .body = {}};
+  const std::string& name = lease.model().empty() ? uid_ : lease.model();
+  const std::string_view body = request_.body;
+  if (name == scan_.model) {
+    request.body.push_back(body);
+    return request;
+  }
+  const auto at = static_cast<size_t>(scan_.model_value.data() - body.data());
+  model_json_ = dump_json(Json(name));
+  request.body.push_back(body.substr(0, at));
+  request.body.push_back(model_json_);
+  request.body.push_back(body.substr(at + scan_.model_value.size()));
+  return request;
+}
+
+awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Outcome& outcome) {
+  auto address = parse_worker_address(lease.address());
+  if (!address) {
+    last_reason_ = address.error().message;
+    outcome = Lease::Outcome::kRefused;
+    co_return Verdict::kRefused;
+  }
+  WorkerCall call(*door_.pool_, std::move(*address));
+  const StopHook hook(reply_, call);
+  const WorkerRequest request = worker_request(lease);
+  if (!co_await call.begin(request)) {
+    if (call.end() != CallEnd::kStopped) co_return unanswered(call, outcome);
+    outcome = Lease::Outcome::kAbandoned;
+    if (!reply_.client_gone()) co_await send_error(reply_, shutting_down(), route_.error_body);
+    co_return Verdict::kDone;
+  }
+  co_return co_await pass_answer(call, outcome);
+}
+
+// Of a worker that sent nothing of an answer.
+Carriage::Verdict Carriage::unanswered(const WorkerCall& call, Lease::Outcome& outcome) {
+  last_reason_ = call.reason();
+  const bool refused = call.end() == CallEnd::kRefused;
+  outcome = refused ? Lease::Outcome::kRefused : Lease::Outcome::kBroken;
+  return refused ? Verdict::kRefused : Verdict::kBroken;
+}
+
+awaitable<Carriage::Verdict> Carriage::pass_answer(WorkerCall& call, Lease::Outcome& outcome) {
+  const int status = call.head().status;
+  const bool overloaded = status == 429 || status == 503;
+  const bool streamed = is_stream(call.head()) && !overloaded;
+  const size_t whole_max = overloaded ? kKeptBytesMax : kWholeBytesMax;
+  std::string body;
+  bool more = co_await call.read(body);
+  counts_->first_byte_seconds.observe(std::chrono::duration<double>(Clock::now() - leased_).count());
+  while (more && !streamed && body.size() <= whole_max) more = co_await call.read(body);
+  if (overloaded && call.end() == CallEnd::kWhole) {
+    keep(call.head(), std::move(body));
+    outcome = Lease::Outcome::kOverloaded;
+    co_return Verdict::kOverloaded;
+  }
+  if (call.end() == CallEnd::kBroken && body.empty()) co_return unanswered(call, outcome);
+  if (!streamed && !more) co_return co_await pass_whole(call, std::move(body), outcome);
+  co_await pass_stream(call, std::move(body), outcome);
+  co_return Verdict::kDone;
+}
+
+awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string body, Lease::Outcome& outcome) {
+  if (call.end() == CallEnd::kWhole) {
+    const std::string type = content_type_of(call.head());
+    http::Headers headers = headers_for_client(call.head());
+    co_await reply_.send(call.head().status, type, std::move(body), std::move(headers));
+    co_return Verdict::kDone;
+  }
+  const bool stopped = call.end() == CallEnd::kStopped;
+  outcome = stopped ? Lease::Outcome::kAbandoned : Lease::Outcome::kBroken;
+  last_reason_ = call.reason();
+  // Part of an answer had come: the request is not repeated.
+  const ApiError error = stopped ? shutting_down() : broke_off();
+  if (!reply_.client_gone()) co_await send_error(reply_, error, route_.error_body);
+  co_return Verdict::kDone;
+}
+
+awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease::Outcome& outcome) {
+  const std::string type = content_type_of(call.head());
+  http::Headers headers = headers_for_client(call.head());
+  StreamGuard guard(type);
+  co_await reply_.start_stream(call.head().status, type, std::move(headers));
+  std::string piece = std::move(first);
+  for (;;) {
+    std::string bytes = guard.push(std::move(piece));
+    bool taken = !reply_.client_gone();
+    if (taken && !bytes.empty()) taken = co_await reply_.write(bytes);
+    if (!taken) {
+      outcome = Lease::Outcome::kAbandoned;
+      co_return;
+    }
+    piece.clear();
+    const bool more = co_await call.read(piece);
+    if (!more) break;
+  }
+  if (call.end() != CallEnd::kWhole) co_return co_await end_early(call, guard, outcome);
+  const std::string rest = guard.finish();
+  if (!rest.empty()) co_await reply_.write(rest);
+  co_await reply_.end_stream();
+}
+
+awaitable<void> Carriage::end_early(WorkerCall& call, const StreamGuard& guard, Lease::Outcome& outcome) {
+  const bool stopped = call.end() == CallEnd::kStopped;
+  outcome = stopped ? Lease::Outcome::kAbandoned : Lease::Outcome::kBroken;
+  last_reason_ = call.reason();
+  if (reply_.client_gone()) co_return;
+  const std::string words = guard.fail(stopped ? shutting_down() : broke_off(), route_.error_event);
+  if (words.empty()) {
+    reply_.break_off();
+    co_return;
+  }
+  co_await reply_.write(words);
+  co_await reply_.end_stream();
+}
+
+void Carriage::keep(const AnswerHead& head, std::string body) {
+  kept_ = KeptAnswer{head.status, content_type_of(head), std::move(body), headers_for_client(head)};
+}
+
+awaitable<void> Carriage::send_kept() {
+  return reply_.send(kept_->status, kept_->content_type, std::move(kept_->body), std::move(kept_->headers));
+}
+
+// The worker's own words count more than that nobody else is ready.
+awaitable<void> Carriage::send_refusal(const RouteRefusal& refusal) {
+  if (kept_) return send_kept();
+  return send_error(reply_, to_api_error(refusal), route_.error_body);
+}
+
+}  // namespace quern::door

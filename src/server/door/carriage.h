@@ -1,0 +1,60 @@
+// One request on its way to a worker and back. Internal to the door; lives on the strand of its connection.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/door/body_scan.h"
+#include "server/door/door.h"
+#include "server/door/stream_guard.h"
+#include "server/door/worker_call.h"
+
+namespace quern::door {
+
+class Carriage {
+ public:
+  Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, std::string uid,
+           BodyScan scan);
+  http::asio::awaitable<void> run();
+
+ private:
+  enum class Verdict : uint8_t { kDone, kRefused, kBroken, kOverloaded };
+  // An answer of 429 or 503, kept in case no other replica does better.
+  struct KeptAnswer {
+    int status = 0;
+    std::string content_type, body;
+    http::Headers headers;
+  };
+
+  RouteRequest route_request() const;
+  WorkerRequest worker_request(const Lease& lease);
+  http::asio::awaitable<bool> try_replica(Lease& lease);  // false: ask the fleet again
+  http::asio::awaitable<Verdict> call_worker(const Lease& lease, Lease::Outcome& outcome);
+  http::asio::awaitable<Verdict> pass_answer(WorkerCall& call, Lease::Outcome& outcome);
+  http::asio::awaitable<Verdict> pass_whole(WorkerCall& call, std::string body, Lease::Outcome& outcome);
+  http::asio::awaitable<void> pass_stream(WorkerCall& call, std::string first, Lease::Outcome& outcome);
+  http::asio::awaitable<void> end_early(WorkerCall& call, const StreamGuard& guard, Lease::Outcome& outcome);
+  http::asio::awaitable<void> pause() const;
+  void keep(const AnswerHead& head, std::string body);
+  http::asio::awaitable<void> send_kept();
+  http::asio::awaitable<void> send_refusal(const RouteRefusal& refusal);
+  Verdict unanswered(const WorkerCall& call, Lease::Outcome& outcome);
+  void note(const Lease& lease, const std::string& reason) const;
+
+  Door& door_;
+  const Route& route_;
+  const http::Request& request_;
+  http::Reply& reply_;
+  const std::string uid_;
+  const BodyScan scan_;
+  std::string target_, model_json_;  // what a WorkerRequest refers to
+  std::shared_ptr<ModelCounts> counts_;
+  std::chrono::steady_clock::time_point leased_;
+  std::vector<std::string> tried_;
+  int num_broken_ = 0, num_tries_ = 0;
+  std::string last_reason_;  // why the last replica did not answer
+  std::optional<KeptAnswer> kept_;
+};
+
+}  // namespace quern::door

@@ -1,0 +1,14 @@
+#include "server/xinference/routes.h"
+
+namespace quern::xinference {
+
+Routes routes(const platform::Context& context, bool wants_key) {
+  Routes all;
+  for (Routes more : {cluster_routes(context, wants_key), registration_routes(context), catalog_routes(context),
+                      cache_routes(context), autostart_routes(context), absent_routes(), token_routes()}) {
+    all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return all;
+}
+
+}  // namespace quern::xinference
