@@ -92,8 +92,9 @@ void run_worker(const std::string& path) {
     ::epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
   };
   watch(listener);
-  const std::string answer = fmt::format(
-      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", kAnswerBody.size(), kAnswerBody);
+  const std::string answer =
+      fmt::format("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                  kAnswerBody.size(), kAnswerBody);
   std::unordered_map<int, std::string> seen;
   for (;;) {
     epoll_event events[64];
@@ -152,7 +153,8 @@ void run_door(const std::string& path, int32_t threads, int port_pipe) {
 
 std::string request_text() {
   return fmt::format(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "
+      "{}\r\n\r\n{}",
       kRequestBody.size(), kRequestBody);
 }
 

@@ -7,8 +7,9 @@
 namespace quern::cli {
 
 void add_fleet_options(CLI::App& command, ServeFleetOptions& options) {
-  CLI::Option* on = command.add_flag(
-      "--fleet", options.on, "also run models in processes of their own, as launched; the default when no MODEL is named");
+  CLI::Option* on =
+      command.add_flag("--fleet", options.on,
+                       "also run models in processes of their own, as launched; the default when no MODEL is named");
   command.add_flag("--no-fleet", options.off, "serve the named models only")->excludes(on);
   command
       .add_option_function<int64_t>(

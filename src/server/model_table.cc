@@ -22,13 +22,12 @@ ApiResult<const ServedModel*> ModelTable::find(const std::string& name) const {
   }
   std::string served;
   for (const ServedModel& model : models_) served += (served.empty() ? "" : ", ") + model.id;
-  return std::unexpected(
-      ApiError{.status = 404,
-               .message = fmt::format("The model `{}` does not exist{}{}", name,
-                                      served.empty() ? "" : "; served here: ", served),
-               .type = "invalid_request_error",
-               .param = "model",
-               .code = "model_not_found"});
+  return std::unexpected(ApiError{.status = 404,
+                                  .message = fmt::format("The model `{}` does not exist{}{}", name,
+                                                         served.empty() ? "" : "; served here: ", served),
+                                  .type = "invalid_request_error",
+                                  .param = "model",
+                                  .code = "model_not_found"});
 }
 
 ApiResult<const ServedModel*> ModelTable::find_able(const std::string& name, bool (*able)(const ServedModel&),

@@ -48,7 +48,8 @@ awaitable<void> send_json(http::Reply& reply, const Json& body, int status) {
 
 awaitable<void> send_error(http::Reply& reply, const ApiError& error, ErrorBody error_body) {
   http::Headers headers;
-  if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+  if (error.status == 429 || error.status == 503)
+    headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
   return reply.send(error.status, "application/json", error_body(error), std::move(headers));
 }
 

@@ -67,8 +67,8 @@ RouteFunction ready_route(const App& app) {
 RouteFunction metrics_route(const App& app) {
   return [&app](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
     std::string text = app.metrics().render(models);
-    if (app.door() != nullptr) app.door()->metrics().render(text);
-    return reply.send(200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {});
+    if (app.door() != nullptr) text = co_await app.door()->add_metrics(std::move(text));
+    co_await reply.send(200, "text/plain; version=0.0.4; charset=utf-8", std::move(text));
   };
 }
 

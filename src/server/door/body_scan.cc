@@ -32,7 +32,8 @@ class Cursor {
     return true;
   }
   void skip_blanks() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
       ++at_;
     }
   }
@@ -164,7 +165,9 @@ std::optional<BodyScan> scan_body(std::string_view json) {
   const std::string_view session = found->cache_key.starts_with('"') ? found->cache_key : found->user;
   if (session.starts_with('"')) scan.session = session_of(session);
   for (const std::string_view part : {found->tools, found->system}) add_pieces(part, scan.prefix);
-  add_pieces(!found->messages.empty() ? found->messages : !found->prompt.empty() ? found->prompt : found->input,
+  add_pieces(!found->messages.empty() ? found->messages
+             : !found->prompt.empty() ? found->prompt
+                                      : found->input,
              scan.prefix);
   return scan;
 }

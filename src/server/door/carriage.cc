@@ -17,8 +17,8 @@ using http::asio::awaitable;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kNoPatience{0}, kPauseBetweenRounds{250};
-constexpr int kTriesMax = 8;               // of one request, however many replicas refuse
-constexpr int kBrokenMax = 2;              // a request that breaks two workers may be what breaks them
+constexpr int kTriesMax = 8;   // of one request, however many replicas refuse
+constexpr int kBrokenMax = 2;  // a request that breaks two workers may be what breaks them
 constexpr size_t kKeptBytesMax = 64 * 1024;
 constexpr size_t kWholeBytesMax = 1u << 20;  // an answer up to here goes out in one piece, with its length
 
@@ -61,6 +61,13 @@ ApiError shutting_down() {
 
 ApiError broke_off() {
   return {.status = 502, .message = "the worker of the model broke off", .type = "worker_error", .code = "worker_died"};
+}
+
+ApiError unreachable() {
+  return {.status = 503,
+          .message = "no worker of the model can be reached",
+          .type = "service_unavailable",
+          .code = "no_worker"};
 }
 
 ApiError to_api_error(const RouteRefusal& refusal) {
@@ -124,7 +131,8 @@ awaitable<void> Carriage::run() {
     counts_->retries.fetch_add(1, std::memory_order_relaxed);
   }
   if (kept_) co_return co_await send_kept();
-  co_await send_error(reply_, broke_off(), route_.error_body);
+  const ApiError error = num_broken_ > 0 ? broke_off() : unreachable();
+  co_await send_error(reply_, error, route_.error_body);
 }
 
 awaitable<void> Carriage::pause() const {

@@ -18,8 +18,8 @@ Result<std::unique_ptr<ConnectionPool>> ConnectionPool::create(PoolOptions optio
   SSL_CTX_set_verify(tls, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   const std::string& file = pool->options_.ca_file;
-  const int loaded = file.empty() ? SSL_CTX_set_default_verify_paths(tls)
-                                  : SSL_CTX_load_verify_locations(tls, file.c_str(), nullptr);
+  const int loaded =
+      file.empty() ? SSL_CTX_set_default_verify_paths(tls) : SSL_CTX_load_verify_locations(tls, file.c_str(), nullptr);
   if (loaded != 1 && !file.empty()) return invalid_argument(fmt::format("{}: has no certificates", file));
   return pool;
 }

@@ -14,8 +14,8 @@
 namespace quern::door {
 
 struct PoolOptions {
-  size_t kept_max = 64;                    // of one address; one more is closed
-  std::chrono::seconds idle_timeout{30};   // less than our own server gives a connection (75 s)
+  size_t kept_max = 64;                   // of one address; one more is closed
+  std::chrono::seconds idle_timeout{30};  // less than our own server gives a connection (75 s)
   std::chrono::milliseconds connect_timeout{5000};
   std::string ca_file;  // PEM of authorities trusted for https; empty: the system's
 };

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "server/door/body_scan.h"
 #include "server/door/carriage.h"
+#include "server/door/worker_metrics.h"
 #include "server/offload.h"
 
 namespace quern::door {
@@ -44,6 +45,11 @@ awaitable<bool> Door::serve(const Route& route, const ModelTable& local, const h
   Carriage carriage(*this, route, request, reply, std::move(*uid), std::move(*scanned));
   co_await carriage.run();
   co_return true;
+}
+
+awaitable<std::string> Door::add_metrics(std::string own) const {
+  metrics_.render(own);
+  co_return co_await with_worker_metrics(own, fleet_, *pool_);
 }
 
 }  // namespace quern::door

@@ -33,8 +33,10 @@ class Door {
   http::asio::awaitable<bool> serve(const Route& route, const ModelTable& local, const http::Request& request,
                                     http::Reply& reply);
 
+  // `own` and what the door and the workers count, as /metrics shows it.
+  http::asio::awaitable<std::string> add_metrics(std::string own) const;
+
   Fleet& fleet() const { return fleet_; }
-  const DoorMetrics& metrics() const { return metrics_; }
 
  private:
   friend class Carriage;

@@ -10,7 +10,8 @@
 namespace quern::door {
 namespace {
 
-constexpr std::string_view kToWorker[] = {"content-type", "accept", "tracestate", "anthropic-version", "anthropic-beta"};
+constexpr std::string_view kToWorker[] = {"content-type", "accept", "tracestate", "anthropic-version",
+                                          "anthropic-beta"};
 constexpr std::string_view kToClient[] = {"retry-after",
                                           "content-disposition",
                                           "content-encoding",

@@ -1,27 +1,28 @@
 // Both ends of an HTTP connection written by hand, for tests of what no well-behaved server or client does. Blocking,
-// on unix and loopback sockets; a read that takes 20 s fails.
+// on loopback sockets; a read that takes 20 s fails.
 #pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace quern::door {
 
 class RawSocket {
  public:
-  explicit RawSocket(int fd) : fd_(fd) {
+  // A read also fails once `give_up` is true; it may be null.
+  explicit RawSocket(int fd, const std::atomic<bool>* give_up = nullptr) : fd_(fd), give_up_(give_up) {
     const timeval limit{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }
   static RawSocket to_port(uint16_t port) {
@@ -33,7 +34,8 @@ class RawSocket {
     ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     return RawSocket(fd);
   }
-  RawSocket(RawSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), seen_(std::move(other.seen_)) {}
+  RawSocket(RawSocket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), give_up_(other.give_up_), seen_(std::move(other.seen_)) {}
   ~RawSocket() { close(); }
 
   void close() {
@@ -81,6 +83,11 @@ class RawSocket {
 
  private:
   bool receive() {
+    constexpr int kSliceMs = 50, kSlices = 400;
+    pollfd state{.fd = fd_, .events = POLLIN, .revents = 0};
+    for (int i = 0; ::poll(&state, 1, kSliceMs) == 0; ++i) {
+      if (i == kSlices || (give_up_ != nullptr && give_up_->load())) return false;
+    }
     char bytes[16384];
     const ssize_t n = ::recv(fd_, bytes, sizeof bytes, 0);
     if (n > 0) seen_.append(bytes, static_cast<size_t>(n));
@@ -93,6 +100,7 @@ class RawSocket {
   }
 
   int fd_;
+  const std::atomic<bool>* give_up_;
   std::string seen_;  // read and not taken
 };
 
@@ -119,6 +127,7 @@ class RawWorker {
   // Refuses from now on; waits for connections to end.
   void stop() {
     if (listener_ < 0) return;
+    stopping_.store(true);
     ::shutdown(listener_, SHUT_RDWR);
     accepting_.join();
     ::close(std::exchange(listener_, -1));
@@ -132,7 +141,7 @@ class RawWorker {
       const int fd = ::accept(listener_, nullptr, nullptr);
       if (fd < 0) return;
       serving_.emplace_back([this, fd, number = num_connections_.fetch_add(1)] {
-        RawSocket client(fd);
+        RawSocket client(fd, &stopping_);
         serve_(client, number);
       });
     }
@@ -144,6 +153,7 @@ class RawWorker {
   std::thread accepting_;
   std::list<std::thread> serving_;  // of the accepting thread until it has ended
   std::atomic<int> num_connections_ = 0;
+  std::atomic<bool> stopping_ = false;
 };
 
 inline std::string whole_answer(int status, std::string_view body, std::string_view headers = "") {

@@ -53,8 +53,8 @@ class StaticFleet final : public Fleet {
       if (std::ranges::find(request.tried, replica.id) == request.tried.end()) left.push_back(&replica);
     }
     if (left.empty()) {
-      return done(std::unexpected(RouteRefusal{.reason = RouteRefusal::Reason::kUnavailable,
-                                               .message = "no replica is left to try"}));
+      return done(std::unexpected(
+          RouteRefusal{.reason = RouteRefusal::Reason::kUnavailable, .message = "no replica is left to try"}));
     }
     // In order, so that tests know which is asked first.
     done(std::make_unique<StaticLease>(*this, model, *left.front()));

@@ -25,7 +25,8 @@ std::string StreamGuard::push(std::string piece) {
   }
   if (piece.empty()) return piece;
   in_line_ = piece.back() != '\n';
-  const bool blank = piece.ends_with("\n\n") || piece.ends_with("\n\r\n") || ((piece == "\n" || piece == "\r\n") && in_event_);
+  const bool blank =
+      piece.ends_with("\n\n") || piece.ends_with("\n\r\n") || ((piece == "\n" || piece == "\r\n") && in_event_);
   in_event_ = !blank;
   return piece;
 }

@@ -88,8 +88,9 @@ TEST(WorkerAddress, Forms) {
 }
 
 TEST(WorkerAddress, RefusedByName) {
-  for (const char* text : {"", "unix:", "ftp://a", "http://", "http://a:0", "http://a:66000", "http://a:1x", "http://a/v1",
-                           "http://a b", "http://a\r\nX: y", "http://[::1", "http://[::1]9", "http://u@a", "http://::1"}) {
+  for (const char* text :
+       {"", "unix:", "ftp://a", "http://", "http://a:0", "http://a:66000", "http://a:1x", "http://a/v1", "http://a b",
+        "http://a\r\nX: y", "http://[::1", "http://[::1]9", "http://u@a", "http://::1"}) {
     const auto address = parse_worker_address(text);
     EXPECT_FALSE(address) << text;
     if (!address) {

@@ -19,11 +19,11 @@ struct WorkerRequest {
 };
 
 enum class CallEnd : uint8_t {
-  kNone,      // it goes on
-  kWhole,     // the answer ended as HTTP says it ends
-  kRefused,   // no connection
-  kBroken,    // the connection broke, or what came is no HTTP
-  kStopped,   // stop() was called
+  kNone,     // it goes on
+  kWhole,    // the answer ended as HTTP says it ends
+  kRefused,  // no connection
+  kBroken,   // the connection broke, or what came is no HTTP
+  kStopped,  // stop() was called
 };
 
 class WorkerCall {

@@ -23,9 +23,9 @@
 namespace quern::door {
 namespace {
 
-using asio::ip::tcp;
 using asio::redirect_error;
 using asio::use_awaitable;
+using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kBacklogPause{5};
 
@@ -219,7 +219,8 @@ asio::awaitable<error_code> WorkerConnection::write_tls(std::string_view bytes) 
 }
 
 asio::awaitable<size_t> WorkerConnection::read_some(char* target, size_t size, error_code& error) {
-  if (!tls_) co_return co_await socket_.async_read_some(asio::buffer(target, size), redirect_error(use_awaitable, error));
+  if (!tls_)
+    co_return co_await socket_.async_read_some(asio::buffer(target, size), redirect_error(use_awaitable, error));
   for (;;) {
     size_t read = 0;
     ERR_clear_error();

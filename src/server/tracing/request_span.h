@@ -21,7 +21,9 @@ class RequestSpan {
 
   void see_request(const std::string& model, const Request& request);  // one prompt that goes to the engine
   void see_event(const Event& event);                                  // of any of its streams
-  void see_carried(const std::string& model) { model_ = model; }  // a worker's, which tells the rest in a span of its own
+  void see_carried(const std::string& model) {
+    model_ = model;
+  }  // a worker's, which tells the rest in a span of its own
   void see_encoded(const std::string& model, int64_t prompt_tokens);
   // Instead of what was counted: for answers that are not what the engine's streams add up to.
   void set_completion_tokens(int64_t tokens) { completion_tokens_ = tokens; }
