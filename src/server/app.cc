@@ -7,6 +7,7 @@
 #include "server/anthropic/routes.h"
 #include "server/basic/routes.h"
 #include "server/batches/routes.h"
+#include "server/devices/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/platform/routes.h"
@@ -158,6 +159,7 @@ void App::collect_routes() {
   // Before /v1/models/{uid*}, which takes any name.
   append(routes_, xinference::routes(context, !options_.keys.empty()));
   append(routes_, platform::routes(context));
+  append(routes_, devices::routes());
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
