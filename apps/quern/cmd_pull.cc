@@ -20,10 +20,11 @@ struct StoreOptions {
   bool json = false;
   bool all = false;
   bool path_only = false;
+  bool progress = false;
 };
 
 Status pull(const StoreOptions& options) {
-  ProgressBar bar;
+  ProgressBar bar(options.progress ? 1 : 25);
   QUERN_ASSIGN(const StoredModel model, pull_model(options.models.front(), bar.callback()));
   if (options.json) {
     print_json(stored_json(model));
@@ -99,6 +100,8 @@ void add_pull(CLI::App& app, ExitCode& exit) {
   CLI::App* command = add(app, exit, "pull", "bring a model to this machine", pull, options);
   command->add_option("MODEL", options->models, kModelHelp)->required()->expected(1);
   command->add_flag("--path-only", options->path_only, "print the path alone");
+  command->add_flag("--progress", options->progress,
+                    "where stderr is no terminal: a line for each percent, not each 25");
 }
 
 void add_list(CLI::App& app, ExitCode& exit) {

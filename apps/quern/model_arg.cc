@@ -17,7 +17,7 @@ PullProgress ProgressBar::callback() {
 void ProgressBar::show(const std::string& file, int64_t done, int64_t total) {
   const int32_t percent = total > 0 ? static_cast<int32_t>(done * 100 / total) : 0;
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  const bool due = file != file_ || (terminal ? percent != shown_percent_ : percent >= shown_percent_ + 25);
+  const bool due = file != file_ || (terminal ? percent != shown_percent_ : percent >= shown_percent_ + step_percent_);
   if (!due) return;
   if (open_line_ && file != file_) std::fputc('\n', stderr);
   file_ = file;

@@ -12,11 +12,14 @@ namespace quern::cli {
 // A bar on stderr when it is a terminal, else a line now and then; the line is ended by the destructor.
 class ProgressBar {
  public:
+  // Where stderr is no terminal: a line each so many percent.
+  explicit ProgressBar(int32_t step_percent = 25) : step_percent_(step_percent) {}
   ~ProgressBar();
   PullProgress callback();
 
  private:
   void show(const std::string& file, int64_t done, int64_t total);
+  int32_t step_percent_;
   std::string file_;
   int32_t shown_percent_ = -1;
   bool open_line_ = false;

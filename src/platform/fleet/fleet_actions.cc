@@ -193,7 +193,7 @@ void FleetOwner::start_pull(FleetModel& model) {
   std::filesystem::remove(model.pull_log, ignored);
   // A process of its own: it can be cancelled by a signal, and what a hub sends hurts nobody here.
   WorkerCommand command = worker_command(model.spec, {.mark = mark("pull " + model.spec.uid)});
-  auto pull = WorkerProcess::start({.argv = {options_.program.string(), "pull", model.facts.model},
+  auto pull = WorkerProcess::start({.argv = {options_.program.string(), "pull", "--progress", model.facts.model},
                                     .environment = std::move(command.environment),
                                     .log_file = model.pull_log});
   if (!pull) return pull_failed(model, pull.error().message, false);

@@ -451,6 +451,8 @@ void FleetOwner::turn() {
   poll_workers();
   if (steady_ms() - measured_ms_ >= 1000) measure();
   decide();
+  // Before requests go on: who has a lease finds its replica ready.
+  if (changed_) publish();
   for (const auto& model : models_) serve_waiters(*model);
   ask_workers();
   if (unsaved_ && steady_ms() >= save_retry_ms_) save_all();

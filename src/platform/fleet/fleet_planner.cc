@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace quern {
 namespace {
@@ -62,6 +64,7 @@ class Planner {
   const PlanModel& model() const { return input_.models[model_idx_]; }
   void act(Kind kind, int32_t row_idx, std::string reason = "") {
     actions_.push_back({kind, model_idx_, row_idx, std::move(reason)});
+    if (row_idx >= 0) taken_.insert({model_idx_, row_idx});
   }
   void act_on(int32_t model_idx, Kind kind, int32_t row_idx, std::string reason = "") {
     actions_.push_back({kind, model_idx, row_idx, std::move(reason)});
@@ -83,6 +86,7 @@ class Planner {
   const PlanInput& input_;
   std::vector<PlanAction> actions_;
   int32_t model_idx_ = 0;
+  std::set<std::pair<int32_t, int32_t>> taken_;  // rows that have an action
   // Of start_replicas().
   int64_t free_bytes_ = 0, leaving_bytes_ = 0;
   std::map<std::string, int32_t> loads_;
@@ -221,6 +225,7 @@ std::vector<Candidate> Planner::candidates() {
       const bool due = row.state == ReplicaState::kWaiting || row.state == ReplicaState::kPulling ||
                        (row.state == ReplicaState::kBackoff && input_.now_ms >= row.retry_ms);
       // While old ones serve, one more than is wished may run.
+      if (taken_.contains({static_cast<int32_t>(m), static_cast<int32_t>(i)})) continue;
       if (!counts(row) || !due || live_current >= wanted || live > wanted) continue;
       found.push_back({static_cast<int32_t>(m), static_cast<int32_t>(i), !has_ready(one)});
       ++live;

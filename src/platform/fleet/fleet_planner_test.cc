@@ -316,7 +316,7 @@ class World {
         if (!each.is_live()) continue;
         used += one.needs_bytes;
         loads += each.state == ReplicaState::kLoading ? 1 : 0;
-        current += each.current && !each.dismissed && each.state != ReplicaState::kDraining ? 1 : 0;
+        current += each.current && !each.dismissed && each.state != ReplicaState::kDraining && !each.killed ? 1 : 0;
         up += each.state != ReplicaState::kDraining && !each.dismissed ? 1 : 0;
       }
       EXPECT_LE(current, wanted_replicas(one)) << "more than is wished";

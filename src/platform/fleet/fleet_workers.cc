@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "base/status.h"
 #include "engine/kv_sizing.h"
@@ -51,6 +53,11 @@ int64_t total_memory_bytes() {
   std::ifstream file("/sys/fs/cgroup/memory.max");
   int64_t limit = 0;
   return file >> limit && limit > 0 ? std::min(total, limit) : total;  // "max": no limit
+}
+
+// 3 of "UID-3".
+int32_t number_of(const std::string& replica) {
+  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
 }
 
 bool is_private_folder(const fs::path& folder) {
@@ -119,6 +126,7 @@ Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetR
   WorkerPlace place{.program = options_.program.string(),
                     .model = model.facts.path,
                     .task = model.facts.task,
+                    .device = share_of_device(model.spec, number_of(replica.id)),
                     .mark = mark(replica.id)};
   switch (find_worker_kind(model.spec.engine)->address) {
     case WorkerAddress::kUrl: break;
@@ -208,6 +216,8 @@ void FleetOwner::end_strays(const std::set<int64_t>& known_pids) {
     note(fmt::format("process {} belongs to no model any more ({}): killed", process.id.pid,
                      process.value.substr(mark("").size())));
     stray->kill_group();
+    // Gone before its memory is given to another.
+    for (int32_t i = 0; i < 100 && !stray->poll_end(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   std::error_code ignored;
   std::set<std::string> used;

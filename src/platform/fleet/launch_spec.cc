@@ -231,6 +231,10 @@ Status read_copies(const JsonFields& fields, LaunchSpec& spec) {
   spec.replicas = static_cast<int32_t>(count);
   QUERN_ASSIGN(spec.device, fields.text_or("device", "auto", 64));
   QUERN_TRY(set_place(fields, spec));
+  const auto devices = std::ranges::count(spec.device, ',') + 1;
+  if (fields.has("gpu_idx") && spec.replicas > 1 && devices % spec.replicas != 0) {
+    return fields.refuse("gpu_idx", fmt::format("{} devices cannot be shared by {} replicas", devices, spec.replicas));
+  }
   QUERN_TRY(read_replica_config(fields, spec));
   QUERN_ASSIGN(const int64_t machines, fields.integer_or("n_worker", 1, 1, 1024));
   if (machines > 1) return fields.refuse("n_worker", "a replica over several machines is not supported");

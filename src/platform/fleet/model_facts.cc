@@ -83,6 +83,19 @@ int64_t integer_option(const LaunchSpec& spec, const char* name, int64_t otherwi
   return value;
 }
 
+// "512M", "2G", a number; as --kv-cache-memory takes it. 0 for what is none: the worker will say so.
+int64_t bytes_option(const LaunchSpec& spec, const char* name) {
+  const auto it = spec.engine_options.find(name);
+  if (it == spec.engine_options.end()) return 0;
+  double value = 0;
+  const char* const last = it->second.data() + it->second.size();
+  const auto [end, error] = std::from_chars(it->second.data(), last, value);
+  if (error != std::errc() || value < 0 || value > 1e15) return 0;
+  const std::string unit = lower_case(std::string_view(end, last));
+  const int32_t shift = unit.starts_with('k') ? 10 : unit.starts_with('m') ? 20 : unit.starts_with('g') ? 30 : 0;
+  return static_cast<int64_t>(value * static_cast<double>(int64_t{1} << shift));
+}
+
 // The options of `quern serve` that decide how much memory it takes.
 EngineOptions engine_options(const LaunchSpec& spec) {
   EngineOptions options;
@@ -96,6 +109,7 @@ EngineOptions engine_options(const LaunchSpec& spec) {
   options.max_model_len = spec.context;
   if (spec.engine == "quern" && !spec.kv_cache_dtype.empty()) options.kv_cache_dtype = spec.kv_cache_dtype;
   text("kv_cache_dtype_v", options.kv_cache_dtype_v);
+  options.kv_cache_bytes = bytes_option(spec, "kv_cache_memory");
   text("precision", options.precision);
   text("quantization", options.quantization);
   return options;

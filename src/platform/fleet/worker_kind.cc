@@ -44,7 +44,7 @@ constexpr auto kReserved = std::to_array<std::string_view>(
      "path",         "worker",       "config",      "store",          "model_path",        "lora_modules", "lora_paths",
      "lora",         "task",         "cors",        "allowed_origins"});
 
-// Options of `quern serve` that a launch may set; a test holds the list against the command's help.
+// A test holds the list against the command's help.
 constexpr auto kQuernOptions = std::to_array<std::string_view>({"threads",
                                                                 "precision",
                                                                 "quantization",
@@ -156,7 +156,7 @@ std::vector<std::string> quern_argv(const LaunchSpec& spec, const WorkerPlace& p
       place.program, "serve", place.model, "--worker", "--uds", place.socket.string(), "--served-model-name", spec.uid};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
   if (!place.task.empty()) add("--task", place.task);
-  if (spec.device != "auto") add("--device", spec.device);
+  if (place.device != "auto") add("--device", place.device);
   if (spec.context > 0) add("--max-model-len", std::to_string(spec.context));
   if (!spec.kv_cache_dtype.empty()) add("--kv-cache-dtype", spec.kv_cache_dtype);
   for (const LaunchAdapter& adapter : spec.adapters) add("--lora-modules", adapter.name + "=" + adapter.path);
@@ -192,7 +192,7 @@ std::vector<std::string> sglang_argv(const LaunchSpec& spec, const WorkerPlace& 
   if (spec.context > 0) add("--context-length", std::to_string(spec.context));
   if (!spec.kv_cache_dtype.empty()) add("--kv-cache-dtype", spec.kv_cache_dtype);
   if (spec.model_type == "embedding") argv.push_back("--is-embedding");
-  if (spec.device == "cpu") add("--device", "cpu");
+  if (place.device == "cpu") add("--device", "cpu");
   if (!spec.adapters.empty()) argv.push_back("--lora-paths");
   for (const LaunchAdapter& adapter : spec.adapters) argv.push_back(adapter.name + "=" + adapter.path);
   return argv;
@@ -208,7 +208,7 @@ std::vector<std::string> llama_argv(const LaunchSpec& spec, const WorkerPlace& p
     add("--cache-type-k", spec.kv_cache_dtype);
     add("--cache-type-v", spec.kv_cache_dtype);
   }
-  if (spec.device == "cpu") add("--n-gpu-layers", "0");
+  if (place.device == "cpu") add("--n-gpu-layers", "0");
   if (spec.model_type == "embedding") argv.push_back("--embeddings");
   if (spec.model_type == "rerank") argv.push_back("--reranking");
   for (const LaunchAdapter& adapter : spec.adapters) add("--lora", adapter.path);
@@ -227,8 +227,8 @@ std::vector<std::string> environment_of(const LaunchSpec& spec, const WorkerPlac
   for (const char* name : {"QUERN_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY"}) values.erase(name);
   if (spec.engine == "vllm") values["VLLM_API_KEY"] = place.api_key;
   if (spec.engine == "llama.cpp") values["LLAMA_API_KEY"] = place.api_key;
-  if (spec.device.starts_with("cuda:")) values["CUDA_VISIBLE_DEVICES"] = spec.device.substr(5);
-  if (spec.device == "cpu" && spec.engine != "quern") values["CUDA_VISIBLE_DEVICES"] = "";
+  if (place.device.starts_with("cuda:")) values["CUDA_VISIBLE_DEVICES"] = place.device.substr(5);
+  if (place.device == "cpu" && spec.engine != "quern") values["CUDA_VISIBLE_DEVICES"] = "";
   for (const auto& [name, value] : spec.env) values[name] = value;
   values[kReplicaVariable] = place.mark;
   std::vector<std::string> environment;
@@ -252,6 +252,10 @@ WorkerCommand url_command(const LaunchSpec& spec) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> quern_engine_options() {
+  return kQuernOptions;
+}
 
 const WorkerKind* find_worker_kind(std::string_view engine) {
   const auto it = std::ranges::find(kinds(), engine, &WorkerKind::engine);
@@ -304,6 +308,21 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
   }
   command.health_path = kind->health_path;
   return command;
+}
+
+std::string share_of_device(const LaunchSpec& spec, int32_t number) {
+  if (!spec.device.starts_with("cuda:") || spec.replicas < 2) return spec.device;
+  std::vector<std::string> devices;
+  for (size_t begin = 5; begin <= spec.device.size();) {
+    const size_t end = std::min(spec.device.find(',', begin), spec.device.size());
+    devices.push_back(spec.device.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const size_t share = devices.size() / static_cast<size_t>(spec.replicas);
+  if (share == 0) return spec.device;
+  const size_t first = share * static_cast<size_t>(number % spec.replicas);
+  const auto begin = devices.begin() + static_cast<std::ptrdiff_t>(first);
+  return fmt::format("cuda:{}", fmt::join(begin, begin + static_cast<std::ptrdiff_t>(share), ","));
 }
 
 std::string worker_device(const LaunchSpec& spec) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ struct WorkerPlace {
   std::string program;           // the engine's
   std::string model;             // path, or what the engine takes as a model
   std::string task;              // of `quern serve --task`; empty: by the files
+  std::string device = "auto";   // share_of_device()
   std::filesystem::path socket;  // kUnixSocket
   uint16_t port = 0;             // kLoopback
   std::string api_key;           // kLoopback
@@ -58,6 +60,12 @@ Status check_worker_spec(const LaunchSpec& spec);
 
 // Of a spec that check_worker_spec() has passed. Values are elements of argv, never words of a shell.
 WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place);
+
+// Of the devices that a launch names, those of replica `number`: two replicas on cuda:0,1 have one each.
+std::string share_of_device(const LaunchSpec& spec, int32_t number);
+
+// Options of `quern serve` that a launch may set, _ for -.
+std::span<const std::string_view> quern_engine_options();
 
 // The device whose memory and loads the spec's workers share with others: "cpu", "cuda:0" …; empty: none of ours.
 std::string worker_device(const LaunchSpec& spec);

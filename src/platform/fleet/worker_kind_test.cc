@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
 
 namespace quern {
 namespace {
@@ -35,6 +40,40 @@ TEST(WorkerKind, OptionsBecomeArguments) {
   EXPECT_NE(std::ranges::find(command.environment, "QUERN_FLEET_REPLICA=f|u-0"), command.environment.end());
   EXPECT_EQ(command.address, "http://127.0.0.1:4711");
   EXPECT_EQ(command.api_key, "k");
+}
+
+TEST(WorkerKind, OurOptionsAreThoseOfTheCommand) {
+  const char* binary = std::getenv("QUERN_BINARY");
+  if (binary == nullptr) GTEST_SKIP() << "SKIPPED: QUERN_BINARY names no program";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((std::string(binary) + " serve --help").c_str(), "r"),
+                                                   ::pclose);
+  std::string help;
+  for (std::array<char, 4096> part; const size_t size = std::fread(part.data(), 1, part.size(), pipe.get());) {
+    help.append(part.data(), size);
+  }
+  for (const std::string_view name : quern_engine_options()) {
+    std::string option = "--" + std::string(name);
+    std::ranges::replace(option, '_', '-');
+    // Not as the beginning of another's name.
+    bool found = false;
+    for (size_t at = help.find(option); at != std::string::npos && !found; at = help.find(option, at + 1)) {
+      const unsigned char next = at + option.size() < help.size() ? help[at + option.size()] : ' ';
+      found = std::isalnum(next) == 0 && next != '-';
+    }
+    EXPECT_TRUE(found) << option;
+  }
+}
+
+TEST(WorkerKind, ReplicasShareTheirDevices) {
+  LaunchSpec spec{.device = "cuda:0,1,4,5", .replicas = 2};
+  EXPECT_EQ(share_of_device(spec, 0), "cuda:0,1");
+  EXPECT_EQ(share_of_device(spec, 1), "cuda:4,5");
+  EXPECT_EQ(share_of_device(spec, 2), "cuda:0,1") << "the one that replaces another";
+  spec.replicas = 1;
+  EXPECT_EQ(share_of_device(spec, 0), "cuda:0,1,4,5");
+  spec = {.uid = "u", .model_name = "m", .engine = "vllm", .device = "cuda:3"};
+  const auto environment = worker_command(spec, {.program = "/v", .device = "cuda:3"}).environment;
+  EXPECT_NE(std::ranges::find(environment, "CUDA_VISIBLE_DEVICES=3"), environment.end());
 }
 
 TEST(WorkerKind, AUrlIsSplitFromWhatRoutesBeginWith) {
