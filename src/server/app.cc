@@ -156,10 +156,10 @@ void App::collect_routes() {
   const platform::Context context{
       .fleet = options_.fleet, .changes_allowed = options_.management_allowed, .running = &running_};
   append(routes_, basic::routes(*this));
-  append(routes_, devices::routes());
   // Before /v1/models/{uid*}, which takes any name.
   append(routes_, xinference::routes(context, !options_.keys.empty()));
   append(routes_, platform::routes(context));
+  append(routes_, devices::routes());
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
@@ -201,8 +201,7 @@ std::optional<ApiError> App::refusal(const http::Request& request, const Route* 
 
 // A model of the fleet is asked by the door; one of this process by the route itself.
 awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
-  bool was_carried = false;
-  if (door_) was_carried = co_await door_->serve(route, models_, request, reply);
+  const bool was_carried = door_ && co_await door_->serve(route, models_, request, reply);
   if (!was_carried) co_await route.run(models_, request, reply);
 }
 

@@ -19,7 +19,7 @@ from xinference_client import RESTfulClient  # noqa: E402
 
 SERVER = CLIENT = None
 MESSAGES = [{"role": "user", "content": "the tide"}]
-SHORT = {"max_tokens": 6, "temperature": 0}
+SHORT = {"max_tokens": 6, "temperature": 0, "ignore_eos": True}
 OWN = {"version": 2, "context_length": 128, "model_name": "own-llama", "model_lang": ["en"], "model_ability": ["chat", "generate"],
        "model_description": "a tiny model", "model_family": "own-llama",
        "model_specs": [{"model_format": "pytorch", "model_size_in_billions": 1, "quantization": "none",
@@ -102,7 +102,8 @@ class ChatTest(Launched):
             CLIENT.launch_model("own", model_path=str(LLAMA), model_engine="quern", replica=1000)
 
     def test_abort(self):
-        config = {"max_tokens": 100000, "stream": True, "request_id": "the-one", "ignore_eos": True}
+        # More than a connection holds while nobody reads.
+        config = {"max_tokens": 400, "n": 128, "stream": True, "request_id": "the-one", "ignore_eos": True}
         stream = self.model.chat(MESSAGES, generate_config=config)
         next(stream)
         self.assertEqual(CLIENT.abort_request(self.uid, "the-one", 0)["msg"], "DONE")
@@ -277,7 +278,7 @@ class LangChainTest(Launched):
 
     def test_llm(self):
         from langchain_community.llms import Xinference
-        llm = Xinference(server_url=SERVER.url, model_uid=self.uid, temperature=0, max_tokens=6)
+        llm = Xinference(server_url=SERVER.url, model_uid=self.uid, temperature=0, max_tokens=6, ignore_eos=True)
         whole = llm.invoke("the mill")
         self.assertEqual(whole, self.model.generate("the mill", generate_config=SHORT)["choices"][0]["text"])
         self.assertEqual("".join(llm.stream("the mill")), whole)

@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds kFollowPause{200};
 constexpr int32_t kPollsPerPing = 75;  // 15 s: proxies close what is silent for longer
 
 std::string_view severity(const std::string& kind) {
-  static constexpr auto kErrors = std::to_array<std::string_view>({"died", "stuck", "failed", "error"});
-  static constexpr auto kWarnings = std::to_array<std::string_view>({"restarting", "evicted", "backoff"});
+  static constexpr auto kErrors = std::to_array<std::string_view>({"died", "stuck", "killed", "failed"});
+  static constexpr auto kWarnings = std::to_array<std::string_view>({"restarting", "evicted"});
   if (std::ranges::find(kErrors, kind) != kErrors.end()) return "ERROR";
   return std::ranges::find(kWarnings, kind) != kWarnings.end() ? "WARNING" : "INFO";
 }

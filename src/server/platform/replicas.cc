@@ -1,5 +1,6 @@
 // Copies of a model, how far a launch has come, instances as Xinference counts them, and requests that are to end.
 #include <algorithm>
+#include <thread>
 
 #include "base/status.h"
 #include "server/fields.h"
@@ -12,6 +13,8 @@ namespace quern::platform {
 namespace {
 
 constexpr int64_t kReplicasMax = 64;
+constexpr int32_t kLooksMax = 20;
+constexpr std::chrono::milliseconds kLookPause{25};
 
 ApiResult<ModelView> find_view(const Context& context, const std::string& uid) {
   const auto view = context.fleet == nullptr ? std::nullopt : context.fleet->model(uid);
@@ -55,7 +58,12 @@ ApiResult<Json> add_replica(const Context& context, const ModelTable&, const htt
   if (const Status status = context.fleet->set_replicas(view->spec.uid, *count); !status) {
     return std::unexpected(platform_error(status.error()));
   }
-  const auto after = context.fleet->model(view->spec.uid);
+  // The fleet's thread makes the replica in one of its next turns.
+  auto after = context.fleet->model(view->spec.uid);
+  for (int32_t looks = 0; looks < kLooksMax && after && std::ssize(after->replicas) < *count; ++looks) {
+    std::this_thread::sleep_for(kLookPause);
+    after = context.fleet->model(view->spec.uid);
+  }
   const ReplicaView* last = nullptr;
   if (after && !after->replicas.empty()) last = &after->replicas.back();
   return Json{{"replica_id", last == nullptr ? Json(nullptr) : Json(replica_index(last->id))},

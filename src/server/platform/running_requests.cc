@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "server/offload.h"
 
 namespace quern::platform {
 
 using http::asio::awaitable;
 
 namespace {
+
+constexpr size_t kReadHereMax = 64 * 1024;  // a larger body would hold an I/O thread for too long
 
 ApiError aborted_error() {
   return {.status = 499, .message = "the request was aborted", .type = "cancelled", .code = "request_aborted"};
@@ -109,7 +112,14 @@ awaitable<void> RunningRequests::run(const http::Request& request, http::Reply& 
                                      const Work& work) {
   const auto handle = std::make_shared<Handle>();
   handle->signal = reply.signal();
-  const Ticket ticket(*this, ids_of(request), handle);
+  std::vector<std::string> ids;
+  if (request.body.size() > kReadHereMax) {
+    const std::function<std::vector<std::string>()> read = [&] { return ids_of(request); };
+    ids = co_await offload(read);
+  } else {
+    ids = ids_of(request);
+  }
+  const Ticket ticket(*this, std::move(ids), handle);
   AbortableReply abortable(reply, handle);
   if (!handle->aborted) co_await work(abortable);
   co_await abortable.finish(route);

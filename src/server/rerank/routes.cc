@@ -58,7 +58,8 @@ ApiResult<Json> with_kwargs(Json body) {
   }
   body.erase("kwargs");
   for (auto& item : more.items()) {
-    if (!body.contains(item.key())) body[item.key()] = std::move(item.value());
+    Json& value = body[item.key()];
+    if (value.is_null()) value = std::move(item.value());
   }
   return body;
 }
