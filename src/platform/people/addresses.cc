@@ -82,8 +82,7 @@ std::string client_address(std::string_view peer, std::string_view forwarded, co
   if (trusted.empty()) return client;
   for (size_t seen = 0; seen < kForwardedMax && !forwarded.empty(); ++seen) {
     const size_t comma = forwarded.rfind(',');
-    const std::string_view last =
-        trimmed(comma == std::string_view::npos ? forwarded : forwarded.substr(comma + 1));
+    const std::string_view last = trimmed(comma == std::string_view::npos ? forwarded : forwarded.substr(comma + 1));
     forwarded = comma == std::string_view::npos ? std::string_view() : forwarded.substr(0, comma);
     const auto bytes = bytes_of(last);
     if (!bytes) break;  // a trusted proxy writes addresses; what is before it is not known

@@ -14,7 +14,7 @@ void FailureTable::make_room(int64_t now) {
   });
   if (entries_.size() < entries_max_) return;
   const auto worth = [&](const Entry& entry) {
-    return std::pair(entry.until > now, entry.until > now              ? entry.until
+    return std::pair(entry.until > now, entry.until > now        ? entry.until
                                         : entry.failures.empty() ? 0
                                                                  : entry.failures.back());
   };

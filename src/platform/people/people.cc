@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS users(id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE, role TEXT NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS users(id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE, role TEXT NOT "
+    "NULL,"
     " password TEXT NOT NULL, subject TEXT NOT NULL, disabled INTEGER NOT NULL, must_change INTEGER NOT NULL,"
     " created INTEGER NOT NULL, last_login INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS keys(id TEXT PRIMARY KEY, name TEXT NOT NULL,"
@@ -73,7 +74,8 @@ Result<std::string> read_secret(const fs::path& path) {
   file.read(secret.data(), static_cast<std::streamsize>(secret.size()));
   secret.resize(static_cast<size_t>(file.gcount()));
   if (secret.size() != kSecretBytes) {
-    return invalid_file(fmt::format("{}: must hold {} bytes; remove it, and all sign in anew", path.string(), kSecretBytes));
+    return invalid_file(
+        fmt::format("{}: must hold {} bytes; remove it, and all sign in anew", path.string(), kSecretBytes));
   }
   if (::chmod(path.c_str(), 0600) != 0) return file_error(path, "cannot be made private");
   return secret;
@@ -175,9 +177,10 @@ Status People::save_usage() {
   for (const auto& [id, usage] : quotas_.take_changed()) {
     const auto key = keys_.find(id);
     if (key == keys_.end()) continue;
-    QUERN_TRY(database_->run("INSERT INTO usage(key, day, requests, tokens) VALUES(?1, ?2, ?3, ?4)"
-                             " ON CONFLICT(key) DO UPDATE SET day = ?2, requests = ?3, tokens = ?4",
-                             {id, usage.day, usage.requests, usage.tokens}));
+    QUERN_TRY(
+        database_->run("INSERT INTO usage(key, day, requests, tokens) VALUES(?1, ?2, ?3, ?4)"
+                       " ON CONFLICT(key) DO UPDATE SET day = ?2, requests = ?3, tokens = ?4",
+                       {id, usage.day, usage.requests, usage.tokens}));
     QUERN_TRY(database_->run("UPDATE keys SET last_used = ?2 WHERE id = ?1", {id, key->second.last_used}));
   }
   return {};
@@ -239,7 +242,8 @@ Status People::ban(const std::string& address, int64_t seconds) {
   if (!parse_network(address) || address.find('/') != std::string::npos) {
     return invalid_argument(fmt::format("address: '{:.64}' is no address", address));
   }
-  if (seconds < 1 || seconds > 366 * 86400) return invalid_argument(fmt::format("seconds: {} is outside 1 to a year", seconds));
+  if (seconds < 1 || seconds > 366 * 86400)
+    return invalid_argument(fmt::format("seconds: {} is outside 1 to a year", seconds));
   const std::lock_guard lock(mutex_);
   addresses_.ban(address_group(address), now() + seconds, now());
   return {};

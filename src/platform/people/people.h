@@ -89,9 +89,9 @@ struct Identified {
     kUnknown,  // never was
   };
   Kind kind = Kind::kUnknown;
-  Principal principal;  // kKnown
-  Quotas quotas;        // kKnown, of a key
-  std::string reason;   // else, for the client
+  Principal principal;        // kKnown
+  Quotas quotas;              // kKnown, of a key
+  std::string reason;         // else, for the client
   int64_t retry_after_s = 0;  // kBanned
 };
 
@@ -201,11 +201,11 @@ class People {
   std::string dummy_hash_;  // of nobody's password: an unknown name takes as long as a known one
 
   mutable std::mutex mutex_;
-  std::map<std::string, StoredUser> users_;              // by id; guarded by mutex_, as all that follows
-  std::map<std::string, std::string> user_ids_;          // by lower-case name
-  std::map<std::string, ApiKey> keys_;                   // by id
-  std::map<std::string, std::string> key_ids_;           // by digest
-  std::map<std::string, Session> sessions_;              // by id
+  std::map<std::string, StoredUser> users_;      // by id; guarded by mutex_, as all that follows
+  std::map<std::string, std::string> user_ids_;  // by lower-case name
+  std::map<std::string, ApiKey> keys_;           // by id
+  std::map<std::string, std::string> key_ids_;   // by digest
+  std::map<std::string, Session> sessions_;      // by id
   FailureTable addresses_, subjects_;
   QuotaTable quotas_;
   int64_t data_version_ = -1, checked_ms_ = 0, saved_ms_ = 0, swept_s_ = 0;

@@ -34,7 +34,8 @@ Status People::check_key(const ApiKey& key) const {
     return invalid_argument(fmt::format("models: more than {} patterns", kPatternsMax));
   }
   for (const std::string& pattern : key.models) {
-    if (!is_printable(pattern, kPatternMax)) return invalid_argument("models: a pattern is empty, too long or not printable");
+    if (!is_printable(pattern, kPatternMax))
+      return invalid_argument("models: a pattern is empty, too long or not printable");
   }
   if (key.scopes == ScopeSet()) return invalid_argument("scopes: must name at least one");
   if (key.expires != 0 && key.expires <= now()) return invalid_argument("expires: lies in the past");

@@ -22,8 +22,8 @@ std::vector<Database::Value> values_of(const User& user, const std::string& pass
 std::vector<Database::Value> values_of(const ApiKey& key, const std::string& digest);   // in kKeyColumns' order
 std::string list_text(const std::vector<std::string>& list);                            // as the columns hold it
 
-std::string lower_case(std::string text);                  // ASCII
-std::string key_subject(const std::string& credential);    // "key:0123abcd…": what its failures are counted under
-std::string user_subject(const std::string& name);         // "user:name"
+std::string lower_case(std::string text);                // ASCII
+std::string key_subject(const std::string& credential);  // "key:0123abcd…": what its failures are counted under
+std::string user_subject(const std::string& name);       // "user:name"
 
 }  // namespace quern::people

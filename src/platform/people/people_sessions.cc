@@ -24,8 +24,9 @@ Identified stale(std::string reason) {
 }  // namespace
 
 Tokens People::tokens_of(const User& user, const std::string& session, const std::string& refresh) const {
-  const Json claims = {{"iss", kIssuer},         {"sub", user.id}, {"sid", session}, {"iat", now()},
-                       {"exp", now() + kAccessSeconds}, {"typ", "access"}};
+  const Json claims = {
+      {"iss", kIssuer}, {"sub", user.id}, {"sid", session}, {"iat", now()}, {"exp", now() + kAccessSeconds},
+      {"typ", "access"}};
   return {.access = sign_token(claims, secret_),
           .refresh = session + "." + refresh,
           .access_seconds = kAccessSeconds,
@@ -47,10 +48,8 @@ Result<Tokens> People::open_session(const User& user) {
     return make_error(ErrorCode::kResourceExhausted, "too many are signed in: try again later");
   }
   const std::string refresh = random_token(32);
-  const Session session{.id = random_token(12),
-                        .user = user.id,
-                        .digest = sha256_hex(refresh),
-                        .expires = now() + kRefreshSeconds};
+  const Session session{
+      .id = random_token(12), .user = user.id, .digest = sha256_hex(refresh), .expires = now() + kRefreshSeconds};
   QUERN_TRY(database_->run("INSERT INTO sessions(id, user, digest, expires) VALUES(?1, ?2, ?3, ?4)",
                            {session.id, session.user, session.digest, session.expires}));
   QUERN_TRY(database_->run("UPDATE users SET last_login = ?2 WHERE id = ?1", {user.id, now()}));
@@ -147,9 +146,8 @@ Identified People::identify(const std::string& credential) {
   const std::lock_guard lock(mutex_);
   const int64_t until = subjects_.banned_until(key_subject(credential), now());
   if (until > 0) {
-    return {.kind = Identified::Kind::kBanned,
-            .reason = "this key was refused too often",
-            .retry_after_s = until - now()};
+    return {
+        .kind = Identified::Kind::kBanned, .reason = "this key was refused too often", .retry_after_s = until - now()};
   }
   if (const Status status = load_when_changed(); !status) return stale("users cannot be read now");
   return credential.starts_with(kKeyPrefix) ? identify_key(credential) : identify_token(credential);

@@ -18,7 +18,8 @@ std::unexpected<Error> no_user(const std::string& name) {
 }
 
 bool is_name_letter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("._@+-").find(c) != std::string_view::npos;
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("._@+-").find(c) != std::string_view::npos;
 }
 
 Status check_name(const std::string& name) {
@@ -106,9 +107,9 @@ Result<User> People::insert_user(User user, const std::string& password) {
   user.id = "u-" + random_token(9);
   user.created = now();
   user.has_password = !password.empty();
-  QUERN_TRY(database_->run(
-      fmt::format("INSERT INTO users({}) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", kUserColumns),
-      values_of(user, password)));
+  QUERN_TRY(
+      database_->run(fmt::format("INSERT INTO users({}) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", kUserColumns),
+                     values_of(user, password)));
   user_ids_[lower_case(user.name)] = user.id;
   users_[user.id] = {user, password};
   return user;

@@ -9,9 +9,9 @@ namespace quern::people {
 namespace {
 
 constexpr std::array<const char*, kNumScopes> kScopeNames = {
-    "signed_in",    "models:list", "models:read",  "models:write", "models:register",
-    "keys:create",  "keys:manage", "users:manage", "cache:read",   "cache:write",
-    "logs:list",    "jobs:read",   "jobs:write",   "monitor:view", "admin"};
+    "signed_in",   "models:list", "models:read",  "models:write", "models:register",
+    "keys:create", "keys:manage", "users:manage", "cache:read",   "cache:write",
+    "logs:list",   "jobs:read",   "jobs:write",   "monitor:view", "admin"};
 
 ScopeSet set_of(std::initializer_list<Scope> scopes) {
   ScopeSet set;
@@ -94,8 +94,7 @@ ScopeSet scopes_of(Role role) {
     case Role::kUser:
       return set_of({Scope::kModelsList, Scope::kModelsRead, Scope::kKeysCreate, Scope::kCacheRead, Scope::kJobsRead,
                      Scope::kJobsWrite, Scope::kMonitorView});
-    case Role::kViewer:
-      return set_of({Scope::kModelsList, Scope::kCacheRead, Scope::kMonitorView});
+    case Role::kViewer: return set_of({Scope::kModelsList, Scope::kCacheRead, Scope::kMonitorView});
   }
   return {};
 }

@@ -67,9 +67,9 @@ struct Principal {
   std::string user_id;  // of the user, or the key's owner; empty: a static key
   std::string session;  // kUser
   Role role = Role::kViewer;
-  ScopeSet scopes;                   // of a key: no more than its owner has
-  std::vector<std::string> models;   // patterns of the models it may use; empty: all
-  int64_t expires = 0;               // seconds since 1970; 0: never
+  ScopeSet scopes;                    // of a key: no more than its owner has
+  std::vector<std::string> models;    // patterns of the models it may use; empty: all
+  int64_t expires = 0;                // seconds since 1970; 0: never
   bool must_change_password = false;  // until then it may do nothing else
 
   bool may_use(std::string_view model) const;

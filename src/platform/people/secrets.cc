@@ -32,9 +32,8 @@ constexpr uint64_t kScryptMemoryMax = 160u << 20;
 
 std::optional<std::string> scrypt(std::string_view password, std::string_view salt, const ScryptCost& cost) {
   std::string hash(kHashBytes, '\0');
-  const int done =
-      EVP_PBE_scrypt(password.data(), password.size(), bytes_of(salt), salt.size(), cost.n, cost.r, cost.p,
-                     kScryptMemoryMax, reinterpret_cast<unsigned char*>(hash.data()), hash.size());
+  const int done = EVP_PBE_scrypt(password.data(), password.size(), bytes_of(salt), salt.size(), cost.n, cost.r, cost.p,
+                                  kScryptMemoryMax, reinterpret_cast<unsigned char*>(hash.data()), hash.size());
   if (done != 1) return std::nullopt;
   return hash;
 }
