@@ -15,7 +15,7 @@ using Bytes = std::array<uint8_t, 16>;
 
 constexpr size_t kForwardedMax = 32;  // addresses of one header that are looked at
 
-std::optional<Bytes> bytes_of(std::string_view text) {
+std::optional<Bytes> address_bytes(std::string_view text) {
   const std::string address(text.substr(0, text.find('%')));  // without a zone
   Bytes bytes{};
   if (inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1) return bytes;
@@ -55,7 +55,7 @@ std::string text_of_bytes(const Bytes& bytes) {
 Result<Network> parse_network(std::string_view text) {
   const auto refuse = [&] { return invalid_argument(fmt::format("'{:.64}' is no address or network", text)); };
   const size_t slash = text.find('/');
-  const auto bytes = bytes_of(text.substr(0, slash));
+  const auto bytes = address_bytes(text.substr(0, slash));
   if (!bytes) return refuse();
   Network network{.bytes = *bytes};
   if (slash == std::string_view::npos) return network;
@@ -71,7 +71,7 @@ Result<Network> parse_network(std::string_view text) {
 }
 
 bool contains(const std::vector<Network>& networks, std::string_view address) {
-  const auto bytes = bytes_of(address);
+  const auto bytes = address_bytes(address);
   return bytes && std::ranges::any_of(networks, [&](const Network& one) { return contains(one, *bytes); });
 }
 
@@ -84,7 +84,7 @@ std::string client_address(std::string_view peer, std::string_view forwarded, co
     const size_t comma = forwarded.rfind(',');
     const std::string_view last = trimmed(comma == std::string_view::npos ? forwarded : forwarded.substr(comma + 1));
     forwarded = comma == std::string_view::npos ? std::string_view() : forwarded.substr(0, comma);
-    const auto bytes = bytes_of(last);
+    const auto bytes = address_bytes(last);
     if (!bytes) break;  // a trusted proxy writes addresses; what is before it is not known
     client = text_of_bytes(*bytes);
     if (!contains(trusted, client)) break;
@@ -93,7 +93,7 @@ std::string client_address(std::string_view peer, std::string_view forwarded, co
 }
 
 std::string address_group(std::string_view address) {
-  auto bytes = bytes_of(address);
+  auto bytes = address_bytes(address);
   if (!bytes) return std::string(address);
   if (is_mapped(*bytes)) return text_of_bytes(*bytes);
   std::fill(bytes->begin() + 8, bytes->end(), 0);

@@ -38,12 +38,12 @@ std::unexpected<Error> refused(std::string what) {
   return make_error(ErrorCode::kPermissionDenied, "ID token: " + std::move(what));
 }
 
-const unsigned char* bytes_of(std::string_view text) {
+const unsigned char* data_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
 Owned<BIGNUM> number_of(std::string_view bytes) {
-  return Owned<BIGNUM>(BN_bin2bn(bytes_of(bytes), static_cast<int>(bytes.size()), nullptr));
+  return Owned<BIGNUM>(BN_bin2bn(data_of(bytes), static_cast<int>(bytes.size()), nullptr));
 }
 
 Owned<EVP_PKEY> key_from(const char* type, OSSL_PARAM_BLD* builder) {
@@ -103,7 +103,7 @@ bool signature_fits(const Json& jwk, const std::string& algorithm, const SignedT
   const std::string signature = is_rsa ? token.signature : der_signature(token.signature);
   const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
   return key && context && EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key.get()) == 1 &&
-         EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(token.signed_part),
+         EVP_DigestVerify(context.get(), data_of(signature), signature.size(), data_of(token.signed_part),
                           token.signed_part.size()) == 1;
 }
 

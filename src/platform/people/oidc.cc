@@ -20,7 +20,7 @@ HttpOptions http_options() {
   return {.tries_max = 1, .stall_seconds_max = 10, .seconds_max = 10};
 }
 
-std::unexpected<Error> denied(std::string message) {
+std::unexpected<Error> not_signed_in(std::string message) {
   return make_error(ErrorCode::kPermissionDenied, std::move(message));
 }
 std::unexpected<Error> unavailable(std::string message) {
@@ -200,11 +200,11 @@ Result<std::string> Oidc::exchange(const Provider& provider, const std::string& 
   }
   auto document = http_post(provider.token_endpoint, "application/x-www-form-urlencoded", form(fields), options);
   if (!document && document.error().code == ErrorCode::kUnavailable) return std::unexpected(document.error());
-  if (!document) return denied("the provider does not take the code");
+  if (!document) return not_signed_in("the provider does not take the code");
   const auto answer = parse_json(document->body, provider.token_endpoint);
   if (!answer || !answer->is_object()) return unavailable("the provider's answer is no JSON");
   std::string token = text_claim(*answer, "id_token");
-  if (token.empty()) return denied("the provider gave no ID token");
+  if (token.empty()) return not_signed_in("the provider gave no ID token");
   return token;
 }
 
@@ -214,7 +214,7 @@ Result<OidcIdentity> Oidc::finish(const std::string& state, const std::string& c
     const std::lock_guard lock(mutex_);
     const auto found = pending_.find(state);
     if (found == pending_.end() || found->second.until <= now_() || !equal_secrets(state, cookie)) {
-      return denied("state: this sign-in was not begun here, or too long ago");
+      return not_signed_in("state: this sign-in was not begun here, or too long ago");
     }
     pending = found->second;
     pending_.erase(found);
@@ -228,9 +228,9 @@ Result<OidcIdentity> Oidc::finish(const std::string& state, const std::string& c
     QUERN_ASSIGN(known, provider(true));  // it may have changed its keys
     claims = verify_id_token(token, known.keys, rules);
   }
-  if (!claims) return denied(claims.error().message);
+  if (!claims) return not_signed_in(claims.error().message);
   const auto role = role_from_claims(*claims, settings_);
-  if (!role) return denied("your account has no role here");
+  if (!role) return not_signed_in("your account has no role here");
   const std::string subject = text_claim(*claims, "sub");
   OidcIdentity identity{
       .subject = settings_.issuer + " " + subject, .name = text_claim(*claims, "preferred_username"), .role = *role};

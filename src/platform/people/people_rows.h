@@ -26,4 +26,8 @@ std::string lower_case(std::string text);                // ASCII
 std::string key_subject(const std::string& credential);  // "key:0123abcd…": what its failures are counted under
 std::string user_subject(const std::string& name);       // "user:name"
 
+inline std::unexpected<Error> denied(std::string message) {
+  return make_error(ErrorCode::kPermissionDenied, std::move(message));
+}
+
 }  // namespace quern::people

@@ -13,10 +13,6 @@ namespace {
 
 constexpr const char* kIssuer = "quern";
 
-std::unexpected<Error> denied(std::string message) {
-  return make_error(ErrorCode::kPermissionDenied, std::move(message));
-}
-
 Identified stale(std::string reason) {
   return {.kind = Identified::Kind::kStale, .reason = std::move(reason)};
 }

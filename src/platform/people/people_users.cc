@@ -9,10 +9,6 @@
 namespace quern::people {
 namespace {
 
-std::unexpected<Error> denied(std::string message) {
-  return make_error(ErrorCode::kPermissionDenied, std::move(message));
-}
-
 std::unexpected<Error> no_user(const std::string& name) {
   return not_found(fmt::format("user '{:.64}' does not exist", name));
 }

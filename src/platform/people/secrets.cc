@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-const unsigned char* bytes_of(std::string_view text) {
+const unsigned char* as_bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
@@ -32,7 +32,7 @@ constexpr uint64_t kScryptMemoryMax = 160u << 20;
 
 std::optional<std::string> scrypt(std::string_view password, std::string_view salt, const ScryptCost& cost) {
   std::string hash(kHashBytes, '\0');
-  const int done = EVP_PBE_scrypt(password.data(), password.size(), bytes_of(salt), salt.size(), cost.n, cost.r, cost.p,
+  const int done = EVP_PBE_scrypt(password.data(), password.size(), as_bytes(salt), salt.size(), cost.n, cost.r, cost.p,
                                   kScryptMemoryMax, reinterpret_cast<unsigned char*>(hash.data()), hash.size());
   if (done != 1) return std::nullopt;
   return hash;
@@ -67,7 +67,7 @@ std::string random_token(size_t bytes) {
 
 std::string sha256_bytes(std::string_view bytes) {
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(bytes_of(bytes), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()));
+  SHA256(as_bytes(bytes), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()));
   return digest;
 }
 
@@ -80,7 +80,7 @@ std::string sha256_hex(std::string_view bytes) {
 std::string hmac_sha256(std::string_view key, std::string_view bytes) {
   std::string mac(SHA256_DIGEST_LENGTH, '\0');
   unsigned length = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes_of(bytes), bytes.size(),
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), as_bytes(bytes), bytes.size(),
        reinterpret_cast<unsigned char*>(mac.data()), &length);
   return mac;
 }

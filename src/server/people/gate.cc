@@ -28,14 +28,14 @@ ApiError banned(int64_t seconds) {
           .retry_after_s = static_cast<int32_t>(std::min<int64_t>(seconds, INT32_MAX))};
 }
 
-ApiError forbidden(std::string message, std::string code) {
+ApiError not_allowed(std::string message, std::string code) {
   return {.status = 403, .message = std::move(message), .type = "permission_error", .code = std::move(code)};
 }
 
 ApiError forbidden_model(const std::string& model) {
-  ApiError error = forbidden(model.empty() ? "model: this key is for certain models, so the request must name one"
-                                           : fmt::format("model: this key is not for '{:.200}'", model),
-                             "model_not_allowed");
+  ApiError error = not_allowed(model.empty() ? "model: this key is for certain models, so the request must name one"
+                                             : fmt::format("model: this key is not for '{:.200}'", model),
+                               "model_not_allowed");
   error.param = "model";
   return error;
 }
@@ -45,9 +45,9 @@ std::optional<ApiError> refusal_of(Verdict verdict, Scope needed) {
     case Verdict::kAllowed: return std::nullopt;
     case Verdict::kExpired: return unknown_key("the key or token has expired");
     case Verdict::kPasswordDue:
-      return forbidden("the password must be changed first: POST /v1/auth/password", "password_change_needed");
+      return not_allowed("the password must be changed first: POST /v1/auth/password", "password_change_needed");
     case Verdict::kScopeMissing:
-      return forbidden(fmt::format("the scope {} is needed", scope_name(needed)), "insufficient_scope");
+      return not_allowed(fmt::format("the scope {} is needed", scope_name(needed)), "insufficient_scope");
     case Verdict::kModelForbidden: break;
   }
   return forbidden_model("");
@@ -139,7 +139,7 @@ std::optional<ApiError> Gate::admit(const ModelTable& models, const http::Reques
   if (!who.all_models()) {
     // A job's lines run later and for nobody: what is asked of a key for certain models would not hold for them.
     if (route.scope == Scope::kJobsWrite)
-      return forbidden("a key for certain models cannot write jobs", "model_not_allowed");
+      return not_allowed("a key for certain models cannot write jobs", "model_not_allowed");
     const AskedModels asked = asked_models(models, request, route);
     if (!asked.known) return forbidden_model("");
     for (const std::string& model : asked.names) {

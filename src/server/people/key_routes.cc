@@ -17,7 +17,7 @@ bool manages(const http::Request& request) {
   return asker(request).scopes.has(Scope::kKeysManage);
 }
 
-std::unexpected<ApiError> forbidden(std::string message, std::string param = "") {
+std::unexpected<ApiError> not_yours(std::string message, std::string param = "") {
   return std::unexpected(ApiError{.status = 403,
                                   .message = std::move(message),
                                   .type = "permission_error",
@@ -66,10 +66,10 @@ ApiResult<void> check_gift(const http::Request& request, const people::KeyChange
   if (change.scopes) {
     const auto scopes = people::parse_scopes(*change.scopes);
     if (!scopes) return std::unexpected(people_error(scopes.error()));
-    if (!(scopes->both(who.scopes) == *scopes)) return forbidden("scopes: more than you have yourself", "scopes");
+    if (!(scopes->both(who.scopes) == *scopes)) return not_yours("scopes: more than you have yourself", "scopes");
   }
   if (change.models && !who.all_models())
-    return forbidden("models: a key for certain models makes no others", "models");
+    return not_yours("models: a key for certain models makes no others", "models");
   return {};
 }
 
@@ -97,7 +97,7 @@ ApiResult<Json> add_key(People& people, const http::Request& request) {
   // A key that is limited would make itself an unlimited sister.
   const people::Principal& who = asker(request);
   if (who.kind == people::Principal::Kind::kApiKey && !manages(request)) {
-    return forbidden("an API key makes no keys; sign in");
+    return not_yours("an API key makes no keys; sign in");
   }
   if (const auto allowed = check_gift(request, *change); !allowed) return std::unexpected(allowed.error());
   people::ApiKey key{.name = *change->name,
@@ -113,7 +113,7 @@ ApiResult<Json> add_key(People& people, const http::Request& request) {
     const auto owner = people.user(*owner_name);
     if (!owner) return std::unexpected(people_error(owner.error()));
     if (owner->id != key.owner && !manages(request))
-      return forbidden("owner: keys:manage is needed for another's", "owner");
+      return not_yours("owner: keys:manage is needed for another's", "owner");
     key.owner = owner->id;
   }
   const auto made = people.add_key(std::move(key));
@@ -123,7 +123,7 @@ ApiResult<Json> add_key(People& people, const http::Request& request) {
   return json;
 }
 
-ApiResult<Json> shown(People& people, const Result<people::ApiKey>& key) {
+ApiResult<Json> key_answer(People& people, const Result<people::ApiKey>& key) {
   if (!key) return std::unexpected(people_error(key.error()));
   return key_json(people, *key);
 }
@@ -138,7 +138,7 @@ ApiResult<Json> change_key(People& people, const http::Request& request) {
   const auto key = find_key(people, request);
   if (!key) return std::unexpected(key.error());
   if (asker(request).kind == people::Principal::Kind::kApiKey && !manages(request)) {
-    return forbidden("an API key changes no keys; sign in");
+    return not_yours("an API key changes no keys; sign in");
   }
   const auto body = object_body(request);
   if (!body) return std::unexpected(body.error());
@@ -146,7 +146,7 @@ ApiResult<Json> change_key(People& people, const http::Request& request) {
   const auto change = read_change(fields, key->quotas);
   if (!change) return std::unexpected(change.error());
   if (const auto allowed = check_gift(request, *change); !allowed) return std::unexpected(allowed.error());
-  return shown(people, people.change_key(key->id, *change));
+  return key_answer(people, people.change_key(key->id, *change));
 }
 
 ApiResult<Json> remove_key(People& people, const http::Request& request) {
@@ -159,7 +159,7 @@ ApiResult<Json> remove_key(People& people, const http::Request& request) {
 
 PeopleWork set_banned(bool banned) {
   return [banned](People& people, const http::Request& request) {
-    return shown(people, people.change_key(request.params[0], {.banned = banned}));
+    return key_answer(people, people.change_key(request.params[0], {.banned = banned}));
   };
 }
 

@@ -16,13 +16,13 @@ ApiResult<Json> list_users(People& people, const http::Request&) {
   return Json{{"object", "list"}, {"data", std::move(data)}};
 }
 
-ApiResult<Json> shown(const Result<people::User>& user) {
+ApiResult<Json> user_answer(const Result<people::User>& user) {
   if (!user) return std::unexpected(people_error(user.error()));
   return user_json(*user);
 }
 
 ApiResult<Json> show_user(People& people, const http::Request& request) {
-  return shown(people.user(request.params[0]));
+  return user_answer(people.user(request.params[0]));
 }
 
 // A role in a body; absent: nothing.
@@ -45,7 +45,7 @@ ApiResult<Json> add_user(People& people, const http::Request& request) {
   if (!password || password->empty()) fields.fault("password", "password: is missing");
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
-  return shown(people.add_user(*name, role, *password, must_change));
+  return user_answer(people.add_user(*name, role, *password, must_change));
 }
 
 ApiResult<Json> change_user(People& people, const http::Request& request) {
@@ -57,7 +57,7 @@ ApiResult<Json> change_user(People& people, const http::Request& request) {
   if (!fields.ok()) return std::unexpected(fields.take_error());
   const auto user = people.user(request.params[0]);
   if (!user) return std::unexpected(people_error(user.error()));
-  return shown(people.change_user(user->id, change));
+  return user_answer(people.change_user(user->id, change));
 }
 
 ApiResult<Json> set_password(People& people, const http::Request& request) {
@@ -73,7 +73,7 @@ ApiResult<Json> set_password(People& people, const http::Request& request) {
   if (!user) return std::unexpected(people_error(user.error()));
   const Status set = people.set_password(user->id, *password, must_change);
   if (!set) return std::unexpected(people_error(set.error()));
-  return shown(people.user(user->id));
+  return user_answer(people.user(user->id));
 }
 
 ApiResult<Json> remove_user(People& people, const http::Request& request) {
