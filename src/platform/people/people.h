@@ -108,7 +108,7 @@ class People {
   ~People();
 
   // --- the first admin ---
-  bool needs_setup() const;  // there is no admin who can sign in
+  bool needs_setup();  // there is no admin who can sign in
   // A new one-time token; earlier ones are void. kPermissionDenied when there is an admin.
   Result<std::string> make_setup_token();
   Result<User> setup(const std::string& token, const std::string& name, const std::string& password);

@@ -40,8 +40,9 @@ bool People::has_admin_but(const std::string& id) const {
   });
 }
 
-bool People::needs_setup() const {
+bool People::needs_setup() {
   const std::lock_guard lock(mutex_);
+  (void)load_when_changed();  // what cannot be read now is as it was
   return !has_admin_but("");
 }
 

@@ -112,7 +112,7 @@ TEST(Password, RoundTripAndHostileHashes) {
 }
 
 TEST(Base64Url, RoundTripAndOneTextForOneValue) {
-  for (const std::string bytes :
+  for (const std::string& bytes :
        {std::string(), std::string("a"), std::string("ab"), std::string("abc"), std::string("\xff\xfe\x00\x01", 4)}) {
     EXPECT_EQ(base64url_decode(base64url_encode(bytes)), bytes);
   }
