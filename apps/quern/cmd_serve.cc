@@ -13,6 +13,7 @@
 #include "serve_config.h"
 #include "serve_fleet.h"
 #include "serve_models.h"
+#include "serve_people.h"
 #include "server/app.h"
 #include "server/http/server.h"
 
@@ -35,6 +36,7 @@ struct ServeOptions {
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
   std::string log_level = "info";
+  ServePeopleOptions people;
   http::ServerOptions http;
   ServeFleetOptions fleet;
 };
@@ -53,8 +55,7 @@ Result<KeySet> read_keys(const ServeOptions& options) {
 
 // Only programs of this machine can ask, and nobody was told by a key who may.
 bool is_private(const http::ServerOptions& http, const KeySet& keys) {
-  const bool loopback = http.host == "localhost" || http.host == "::1" || http.host.starts_with("127.");
-  return keys.empty() && (loopback || !http.unix_socket.empty());
+  return keys.empty() && is_local(http);
 }
 
 Result<AdapterRules> adapter_rules(const ServeOptions& options, const KeySet& keys) {
@@ -73,8 +74,9 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   QUERN_ASSIGN(app.keys, read_keys(options));
   QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
   QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
-  // Whoever holds a key may launch, or whoever is on this machine where there are none.
-  app.management_allowed = !app.keys.empty() || is_private(options.http, app.keys);
+  QUERN_TRY(open_people(options.people, options.http, app));
+  // Whoever holds a key may launch (what each may, his scopes say), or whoever is on this machine where there are none.
+  app.management_allowed = app.people != nullptr || !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
   const std::string store = options.is_worker ? ":memory:" : (quern_home() / "server.db").string();
   app.store_path = options.store_path.empty() ? store : options.store_path;
@@ -136,6 +138,8 @@ Status serve(ServeOptions options) {
   if (with_fleet) fleet = open_fleet(options.fleet, log);
   app_settings.fleet = fleet.get();
   app_settings.load_timeout = options.fleet.load_timeout;
+  const std::shared_ptr<people::People> people = app_settings.people;
+  const std::string root_path = app_settings.root_path;
   static Metrics metrics(options.metrics_prefix);
   static ModelTable models;
   QUERN_ASSIGN(auto created, App::create(models, metrics, log, std::move(app_settings)));
@@ -143,7 +147,9 @@ Status serve(ServeOptions options) {
   QUERN_ASSIGN(auto started, http::Server::start(options.http, app->handler()));
   const std::shared_ptr<http::Server> server = std::move(started);
   watch_signals(signals, server, log, *app);
-  if (Status loaded = names.empty() ? Status() : load_models(options.models, metrics, log, models); !loaded) {
+  Status loaded = tell_setup_link(people.get(), server->address(), root_path, log);
+  if (loaded && !names.empty()) loaded = load_models(options.models, metrics, log, models);
+  if (!loaded) {
     server->stop();
     server->join();
     return loaded;
@@ -245,6 +251,7 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   add_model_options(*command, *options);
   add_http_options(*command, *options);
   add_fleet_options(*command, options->fleet);
+  add_people_options(*command, options->people);
   command->callback([options, command, &exit] {
     Status status;
     if (!options->config_file.empty()) {

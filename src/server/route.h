@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "platform/people/scopes.h"
 #include "server/api_error.h"
 #include "server/http/message.h"
 #include "server/model_table.h"
@@ -32,11 +33,17 @@ struct Route {
   ErrorBody error_event = openai_error_event;  // the end of a stream that fails
   bool traced = false;                         // a span tells of each request: see traced()
   bool carried = false;                        // see carried()
+  // What who asks must be allowed, where the server knows people: by default what inference needs; see needs().
+  people::Scope scope = people::Scope::kModelsRead;
 };
 using Routes = std::vector<Route>;
 
 Route traced(Route route);   // one whose requests make a model work; carried() as well
 Route carried(Route route);  // one whose body names a model, perhaps of the fleet: then a worker of it answers
+Route needs(people::Scope scope, Route route);
+
+// Who asks may use the model: lists leave out the others.
+bool may_use_model(const http::Request& request, std::string_view model);
 
 // The values of {…} when `path` fits `pattern`.
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path);

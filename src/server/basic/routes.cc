@@ -12,6 +12,7 @@ namespace quern::basic {
 namespace {
 
 using http::asio::awaitable;
+using people::Scope;
 
 // The one script of a page runs because the policy names its hash (Content Security Policy 3, section 2.3.1); no other
 // does, whatever a model writes.
@@ -86,12 +87,12 @@ Routes routes(const App& app) {
   return {
       {"GET", "/", page_route(page_html), Access::kOpen},
       {"GET", "/docs", page_route(docs_html), Access::kOpen},
-      {"GET", "/openapi.json", openapi},
+      needs(Scope::kSignedIn, {"GET", "/openapi.json", openapi}),
       {"GET", "/health", health_route(app), Access::kLiveness},
       {"GET", "/ping", health_route(app), Access::kLiveness},
       {"GET", "/ready", ready_route(app), Access::kLiveness},
-      {"GET", "/version", version},
-      {"GET", "/metrics", metrics_route(app)},
+      needs(Scope::kSignedIn, {"GET", "/version", version}),
+      needs(Scope::kMonitorView, {"GET", "/metrics", metrics_route(app)}),
   };
 }
 

@@ -72,7 +72,7 @@ Routes routes(DeviceRoutesOptions options) {
     if (!body) co_return;
     co_await reply.send(200, "application/json", *body, {});
   };
-  return {{"GET", "/v1/devices", list}};
+  return {needs(people::Scope::kMonitorView, {"GET", "/v1/devices", list})};
 }
 
 }  // namespace quern::devices

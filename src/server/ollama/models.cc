@@ -58,12 +58,15 @@ Json embed_body(const EmbedJob& job, EncoderAnswer& answer, Clock::time_point be
           {"prompt_eval_count", answer.prompt_tokens}};
 }
 
-Json list_body(const ModelTable& models, Json (*entry)(const ServedModel&, const std::string& adapter)) {
+Json list_body(const ModelTable& models, const http::Request& request,
+               Json (*entry)(const ServedModel&, const std::string& adapter)) {
   Json list = Json::array();
   for (const ServedModel& model : models.models()) {
-    list.push_back(entry(model, ""));
+    if (may_use_model(request, model.id)) list.push_back(entry(model, ""));
     if (!model.engine) continue;
-    for (const AdapterInfo& adapter : model.engine->adapters().list()) list.push_back(entry(model, adapter.name));
+    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
+      if (may_use_model(request, adapter.name)) list.push_back(entry(model, adapter.name));
+    }
   }
   return {{"models", std::move(list)}};
 }
@@ -87,10 +90,12 @@ EncoderAnswer no_answer() {
 }  // namespace
 
 RouteFunction tags(const Fleet* fleet) {
-  return [fleet](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    Json body = list_body(models, model_entry);
+  return [fleet](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
+    Json body = list_body(models, request, model_entry);
     if (fleet != nullptr) {
-      for (const ModelView& model : fleet->models()) body["models"].push_back(fleet_entry(model));
+      for (const ModelView& model : fleet->models()) {
+        if (may_use_model(request, model.spec.uid)) body["models"].push_back(fleet_entry(model));
+      }
     }
     return send_json(reply, body);
   };
@@ -98,10 +103,11 @@ RouteFunction tags(const Fleet* fleet) {
 
 // Of the fleet, those that are in memory.
 RouteFunction ps(const Fleet* fleet) {
-  return [fleet](const ModelTable& models, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    Json body = list_body(models, running_entry);
+  return [fleet](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
+    Json body = list_body(models, request, running_entry);
     if (fleet != nullptr) {
       for (const ModelView& model : fleet->models()) {
+        if (!may_use_model(request, model.spec.uid)) continue;
         if (auto entry = running_fleet_entry(model)) body["models"].push_back(std::move(*entry));
       }
     }

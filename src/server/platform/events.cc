@@ -191,8 +191,8 @@ RouteFunction logs_route(const Context& context) {
 
 Routes event_routes(const Context& context) {
   return {
-      {"GET", "/v1/models/{uid*}/events", events_route(context)},
-      {"GET", "/v1/models/{uid*}/logs", logs_route(context)},
+      needs(people::Scope::kLogsList, {"GET", "/v1/models/{uid*}/events", events_route(context)}),
+      needs(people::Scope::kLogsList, {"GET", "/v1/models/{uid*}/logs", logs_route(context)}),
   };
 }
 

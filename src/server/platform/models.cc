@@ -41,8 +41,14 @@ ApiResult<Json> model_json(const Context& context, const ModelTable& models, con
   return std::unexpected(unknown_model(uid));
 }
 
-ApiResult<Json> list_models(const Context& context, const ModelTable& models, const http::Request&) {
-  return models_json(context, models);
+ApiResult<Json> list_models(const Context& context, const ModelTable& models, const http::Request& request) {
+  Json body = models_json(context, models);
+  Json shown = Json::array();
+  for (Json& model : body["data"]) {
+    if (may_use_model(request, model["id"].get_ref<const std::string&>())) shown.push_back(std::move(model));
+  }
+  body["data"] = std::move(shown);
+  return body;
 }
 
 ApiResult<Json> show_model(const Context& context, const ModelTable& models, const http::Request& request) {
@@ -145,13 +151,13 @@ RouteFunction cancel_route(const Context& context) {
 
 Routes model_routes(const Context& context) {
   return {
-      {"GET", "/v1/models", json_route(context, list_models)},
-      {"POST", "/v1/models", launch_route(context)},
-      {"POST", "/v1/models/{uid*}/cancel", cancel_route(context)},
-      {"POST", "/v1/models/{uid*}/unload", json_route(context, unload_model)},
-      {"GET", "/v1/models/{uid*}", json_route(context, show_model)},
-      {"PUT", "/v1/models/{uid*}", json_route(context, update_model)},
-      {"DELETE", "/v1/models/{uid*}", stop_route(context)},
+      needs(people::Scope::kModelsList, {"GET", "/v1/models", json_route(context, list_models)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models", launch_route(context)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/cancel", cancel_route(context)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/unload", json_route(context, unload_model)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/{uid*}", json_route(context, show_model)}),
+      needs(people::Scope::kModelsWrite, {"PUT", "/v1/models/{uid*}", json_route(context, update_model)}),
+      needs(people::Scope::kModelsWrite, {"DELETE", "/v1/models/{uid*}", stop_route(context)}),
   };
 }
 

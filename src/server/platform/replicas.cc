@@ -190,12 +190,12 @@ ApiResult<Json> abort_request(const Context& context, const ModelTable& models, 
 
 Routes replica_routes(const Context& context) {
   return {
-      {"GET", "/v1/models/instances", json_route(context, list_instances)},
-      {"GET", "/v1/models/{uid*}/replicas", json_route(context, list_replicas)},
-      {"POST", "/v1/models/{uid*}/replicas", json_route(context, add_replica)},
-      {"DELETE", "/v1/models/{uid*}/replicas/{replica}", json_route(context, remove_replica)},
-      {"GET", "/v1/models/{uid*}/progress", json_route(context, show_progress)},
-      {"POST", "/v1/models/{uid*}/requests/{request_id}/abort", json_route(context, abort_request)},
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/instances", json_route(context, list_instances)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/{uid*}/replicas", json_route(context, list_replicas)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/replicas", json_route(context, add_replica)}),
+      needs(people::Scope::kModelsWrite, {"DELETE", "/v1/models/{uid*}/replicas/{replica}", json_route(context, remove_replica)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/{uid*}/progress", json_route(context, show_progress)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/requests/{request_id}/abort", json_route(context, abort_request)}),
   };
 }
 

@@ -119,9 +119,9 @@ ApiResult<Json> remove_cached(const Context& context, const ModelTable&, const h
 
 Routes cache_routes(const Context& context) {
   return {
-      {"GET", "/v1/cache/models", json_route(context, list_cached)},
-      {"GET", "/v1/cache/models/files", json_route(context, list_files)},
-      {"DELETE", "/v1/cache/models", json_route(context, remove_cached)},
+      needs(people::Scope::kCacheRead, {"GET", "/v1/cache/models", json_route(context, list_cached)}),
+      needs(people::Scope::kCacheRead, {"GET", "/v1/cache/models/files", json_route(context, list_files)}),
+      needs(people::Scope::kCacheWrite, {"DELETE", "/v1/cache/models", json_route(context, remove_cached)}),
   };
 }
 

@@ -172,13 +172,13 @@ RouteFunction launch_version_route(const Context& context) {
 
 Routes catalog_routes(const Context& context) {
   return {
-      {"GET", "/v1/models/prompts", json_route(context, prompts)},
-      {"GET", "/v1/models/families", json_route(context, families)},
-      {"GET", "/v1/models/vllm-supported", json_route(context, vllm_supported)},
-      {"GET", "/v1/models/{model_type}/{model_name}/versions", json_route(context, versions)},
-      {"POST", "/v1/models/instance", launch_version_route(context)},
-      {"GET", "/v1/engines/{model_name}", json_route(context, engines)},
-      {"GET", "/v1/engines/{model_type}/{model_name}", json_route(context, engines_of_type)},
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/prompts", json_route(context, prompts)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/families", json_route(context, families)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/vllm-supported", json_route(context, vllm_supported)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/models/{model_type}/{model_name}/versions", json_route(context, versions)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/instance", launch_version_route(context)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/engines/{model_name}", json_route(context, engines)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/engines/{model_type}/{model_name}", json_route(context, engines_of_type)}),
   };
 }
 

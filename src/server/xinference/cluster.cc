@@ -133,16 +133,6 @@ RouteFunction status_route(const Context& context) {
   };
 }
 
-Json auth_json(bool wants_key) {
-  return {{"auth", wants_key}};
-}
-
-RouteFunction auth_route(bool wants_key) {
-  return [wants_key](const ModelTable&, const http::Request&, http::Reply& reply) -> awaitable<void> {
-    return send_json(reply, auth_json(wants_key));
-  };
-}
-
 // "launching-UID-0" is how far that replica has come. Of a request nobody here knows how far it will go.
 ApiResult<Json> show_progress(const Context& context, const ModelTable&, const http::Request& request) {
   constexpr std::string_view kLaunching = "launching-";
@@ -166,18 +156,17 @@ ApiResult<Json> stop_cluster(const Context&, const ModelTable&, const http::Requ
 
 }  // namespace
 
-Routes cluster_routes(const Context& context, bool wants_key) {
+Routes cluster_routes(const Context& context) {
   return {
-      {"GET", "/v1/cluster/auth", auth_route(wants_key), Access::kOpen},
-      {"GET", "/status", status_route(context)},
-      {"GET", "/v1/address", json_route(context, show_address)},
-      {"GET", "/v1/cluster/info", json_route(context, show_info)},
-      {"GET", "/v1/cluster/version", json_route(context, show_version)},
-      {"GET", "/v1/cluster/devices", json_route(context, show_devices)},
-      {"GET", "/v1/workers", json_route(context, show_workers)},
-      {"GET", "/v1/supervisor", json_route(context, show_supervisor)},
-      {"DELETE", "/v1/clusters", json_route(context, stop_cluster)},
-      {"GET", "/v1/requests/{request_id}/progress", json_route(context, show_progress)},
+      needs(people::Scope::kSignedIn, {"GET", "/status", status_route(context)}),
+      needs(people::Scope::kSignedIn, {"GET", "/v1/address", json_route(context, show_address)}),
+      needs(people::Scope::kMonitorView, {"GET", "/v1/cluster/info", json_route(context, show_info)}),
+      needs(people::Scope::kSignedIn, {"GET", "/v1/cluster/version", json_route(context, show_version)}),
+      needs(people::Scope::kMonitorView, {"GET", "/v1/cluster/devices", json_route(context, show_devices)}),
+      needs(people::Scope::kMonitorView, {"GET", "/v1/workers", json_route(context, show_workers)}),
+      needs(people::Scope::kSignedIn, {"GET", "/v1/supervisor", json_route(context, show_supervisor)}),
+      needs(people::Scope::kAdmin, {"DELETE", "/v1/clusters", json_route(context, stop_cluster)}),
+      needs(people::Scope::kModelsList, {"GET", "/v1/requests/{request_id}/progress", json_route(context, show_progress)}),
   };
 }
 

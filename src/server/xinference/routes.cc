@@ -2,9 +2,9 @@
 
 namespace quern::xinference {
 
-Routes routes(const platform::Context& context, bool wants_key) {
+Routes routes(const platform::Context& context) {
   Routes all;
-  for (Routes more : {cluster_routes(context, wants_key), registration_routes(context), catalog_routes(context),
+  for (Routes more : {cluster_routes(context), registration_routes(context), catalog_routes(context),
                       cache_routes(context), autostart_routes(context), absent_routes(), token_routes()}) {
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }

@@ -7,11 +7,10 @@
 
 namespace quern::xinference {
 
-// `wants_key`: clients are to send the key they were given.
-Routes routes(const platform::Context& context, bool wants_key);
+Routes routes(const platform::Context& context);
 
 // Parts of it, each in a file of its name.
-Routes cluster_routes(const platform::Context& context, bool wants_key);
+Routes cluster_routes(const platform::Context& context);
 Routes registration_routes(const platform::Context& context);
 Routes catalog_routes(const platform::Context& context);  // families, versions, engines
 Routes cache_routes(const platform::Context& context);
