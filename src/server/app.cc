@@ -7,6 +7,7 @@
 #include "server/anthropic/routes.h"
 #include "server/basic/routes.h"
 #include "server/batches/routes.h"
+#include "server/catalog/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/rerank/routes.h"
@@ -152,6 +153,7 @@ void App::collect_routes() {
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
   append(routes_, ollama::routes());
+  append(routes_, catalog::routes());
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));
