@@ -47,7 +47,8 @@ TEST_F(RoutesTest, OnlyLivenessAndPagesAreOpen) {
   for (const Route& route : app_->routes()) {
     if (route.access != Access::kKey) open.insert(described(route));
   }
-  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready"}));
+  EXPECT_EQ(open,
+            (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready", "get /setup"}));
 }
 
 TEST(MatchPath, TakesParts) {

@@ -145,7 +145,9 @@ test('pictures only where the model sees; text files everywhere', async () => {
 test('a conversation needs no mouse', async () => {
   const page = await ready();
   await limit(page, 6);
-  await page.evaluate(() => document.activeElement.blur());
+  await page.goto(`${server.url}/#/models`);
+  await page.reload();
+  await page.locator('main[data-view=models]').waitFor();
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate(() => document.activeElement.className.includes('skip')), true);
   await page.keyboard.press('Enter');
@@ -157,6 +159,8 @@ test('a conversation needs no mouse', async () => {
     }
     assert.fail(`never reached: ${found}`);
   };
+  await page.goto(`${server.url}/#/chat`);
+  await page.locator('#model option').first().waitFor({ state: 'attached' });
   await reach(() => document.activeElement.id === 'prompt');
   await page.keyboard.type('Hello');
   await page.keyboard.press('Enter');
