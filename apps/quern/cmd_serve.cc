@@ -12,6 +12,7 @@
 #include "platform/home.h"
 #include "serve_config.h"
 #include "serve_models.h"
+#include "serve_people.h"
 #include "server/app.h"
 #include "server/http/server.h"
 
@@ -33,6 +34,7 @@ struct ServeOptions {
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
   std::string log_level = "info";
+  ServePeopleOptions people;
   http::ServerOptions http;
 };
 
@@ -49,8 +51,7 @@ Result<KeySet> read_keys(const ServeOptions& options) {
 
 // Only programs of this machine can ask, and nobody was told by a key who may.
 bool is_private(const http::ServerOptions& http, const KeySet& keys) {
-  const bool loopback = http.host == "localhost" || http.host == "::1" || http.host.starts_with("127.");
-  return keys.empty() && (loopback || !http.unix_socket.empty());
+  return keys.empty() && is_local(http);
 }
 
 Result<AdapterRules> adapter_rules(const ServeOptions& options, const KeySet& keys) {
@@ -69,6 +70,7 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   QUERN_ASSIGN(app.keys, read_keys(options));
   QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
   QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
+  QUERN_TRY(open_people(options.people, options.http, app));
   app.cors_origins = options.cors_origins;
   app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
   app.root_path = options.root_path;
@@ -123,6 +125,8 @@ Status serve(ServeOptions options) {
   static Log log(options.log_format == "json" ? LogFormat::kJson : LogFormat::kText, level);
   QUERN_TRY(check_models(options.models));
   QUERN_ASSIGN(AppOptions app_settings, app_options(options));
+  const std::shared_ptr<people::People> people = app_settings.people;
+  const std::string root_path = app_settings.root_path;
   static Metrics metrics(options.metrics_prefix);
   static ModelTable models;
   QUERN_ASSIGN(auto created, App::create(models, metrics, log, std::move(app_settings)));
@@ -130,7 +134,9 @@ Status serve(ServeOptions options) {
   QUERN_ASSIGN(auto started, http::Server::start(options.http, app->handler()));
   const std::shared_ptr<http::Server> server = std::move(started);
   watch_signals(signals, server, log, *app);
-  if (Status loaded = load_models(options.models, metrics, log, models); !loaded) {
+  Status loaded = tell_setup_link(people.get(), server->address(), root_path, log);
+  if (loaded) loaded = load_models(options.models, metrics, log, models);
+  if (!loaded) {
     server->stop();
     server->join();
     return loaded;
@@ -229,6 +235,7 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("serve", "serve models over HTTP");
   add_model_options(*command, *options);
   add_http_options(*command, *options);
+  add_people_options(*command, options->people);
   command->callback([options, command, &exit] {
     Status status;
     if (!options->config_file.empty()) {

@@ -10,6 +10,7 @@
 #include "server/catalog/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
+#include "server/people/routes.h"
 #include "server/rerank/routes.h"
 #include "server/responses/routes.h"
 #include "server/trace_context.h"
@@ -76,7 +77,10 @@ void add_cors(const AppOptions& options, const http::Request& request, http::Rep
   reply.set_header("Vary", "Origin");
   if (!origin_allowed(options, *origin) || origin->size() > 1024) return;
   reply.set_header("Access-Control-Allow-Origin", std::string(*origin));
-  reply.set_header("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+  reply.set_header("Access-Control-Expose-Headers",
+                   "X-Request-Id, Retry-After, X-Ratelimit-Limit-Requests, X-Ratelimit-Remaining-Requests, "
+                   "X-Ratelimit-Reset-Requests, "
+                   "X-Ratelimit-Limit-Tokens, X-Ratelimit-Remaining-Tokens, X-Ratelimit-Reset-Tokens");
 }
 
 // A preflight never carries a key.
@@ -91,11 +95,6 @@ awaitable<void> answer_options(const AppOptions& options, const http::Request& r
     reply.set_header("Access-Control-Max-Age", "600");
   }
   return reply.send(204, "", "", {});
-}
-
-ApiError key_needed() {
-  return {
-      .status = 401, .message = "a valid API key is needed", .type = "authentication_error", .code = "invalid_api_key"};
 }
 
 ApiError unavailable(std::string message) {
@@ -157,6 +156,10 @@ void App::collect_routes() {
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));
+  append(routes_, people_routes({.people = options_.people.get(),
+                                 .oidc = options_.oidc.get(),
+                                 .has_keys = !options_.keys.empty(),
+                                 .root_path = options_.root_path}));
 }
 
 void App::set_ready() {
@@ -175,18 +178,18 @@ http::Handler App::handler() {
 }
 
 // Why the route must not run now, if it must not.
-std::optional<ApiError> App::refusal(const http::Request& request, const Route* route, bool path_known) const {
-  const Access access = route == nullptr ? Access::kKey : route->access;
-  if (access == Access::kKey && !options_.keys.empty() && !options_.keys.fits(request)) return key_needed();
+std::optional<ApiError> App::refusal(http::Request& request, const Route* route, bool path_known, http::Reply& reply,
+                                     Gate::Visit& visit) const {
+  if (auto unknown = gate_.identify(request, route, visit)) return unknown;
   if (route == nullptr) {
     return ApiError{.status = path_known ? 405 : 404,
                     .message = fmt::format("{} {}: {}", request.method, request.path,
                                            path_known ? "the route has other methods" : "no such route")};
   }
-  if (access == Access::kLiveness) return std::nullopt;
+  if (route->access == Access::kLiveness) return std::nullopt;
   if (request.draining) return unavailable("the server is shutting down");
   if (!is_ready()) return unavailable("models are loading");
-  return std::nullopt;
+  return gate_.admit(models_, request, *route, reply, visit);
 }
 
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {
@@ -253,12 +256,14 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
       choice.same_path != nullptr ? choice.same_path->error_body : error_body_near(routes_, request.path);
   std::optional<RequestSpan> span = request.broken ? std::nullopt : begin_span(choice.route, request);
   if (span) reply.set_span(&*span);
+  Gate::Visit visit;
+  reply.start_counting();
   if (request.broken) {
     const ApiError error{.status = request.broken->status, .message = request.broken->message};
     co_await send_error(reply, error, error_body);
   } else if (request.method == "OPTIONS" && choice.same_path != nullptr) {
     co_await answer_options(options_, request, choice, reply);
-  } else if (const auto error = refusal(request, choice.route, choice.same_path != nullptr)) {
+  } else if (const auto error = refusal(request, choice.route, choice.same_path != nullptr, reply, visit)) {
     if (error->status == 401) reply.set_header("WWW-Authenticate", "Bearer");
     if (error->status == 405) reply.set_header("Allow", choice.methods + ", OPTIONS");
     co_await send_error(reply, *error, error_body);
@@ -266,6 +271,7 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
     co_await run_route(*choice.route, request, reply);
   }
   end_span(std::move(span), reply);
+  if (choice.route != nullptr && !request.broken) gate_.record(request, *choice.route, reply.status());
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   metrics_.count_http(choice.route != nullptr ? choice.route->method : "other",
                       choice.route != nullptr ? choice.route->path : "none", reply.status(), seconds);

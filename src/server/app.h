@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "platform/database.h"
+#include "platform/people/oidc.h"
 #include "server/adapter_rules.h"
 #include "server/background.h"
 #include "server/batches/runner.h"
@@ -16,6 +17,7 @@
 #include "server/log.h"
 #include "server/metrics/metrics.h"
 #include "server/model_table.h"
+#include "server/people/gate.h"
 #include "server/responses/store.h"
 #include "server/route.h"
 #include "server/tracing/exporter.h"
@@ -23,12 +25,15 @@
 namespace quern {
 
 struct AppOptions {
-  KeySet keys;                            // not empty: every route but liveness and the pages wants one of them
-  std::vector<std::string> cors_origins;  // of web pages that may call; "*": any
-  std::string root_path;                  // "/prefix": also served below it
-  std::string store_path;                 // database of responses, files and batches; ":memory:" keeps nothing
-  AdapterRules adapters;                  // who may load them
-  TracingSettings tracing;                // where spans go
+  KeySet keys;                                   // not empty: every route but liveness and the pages wants one of them
+  std::shared_ptr<people::People> people;        // null: nobody signs in, static keys alone count
+  std::shared_ptr<people::Oidc> oidc;            // null: nobody signs in elsewhere
+  std::vector<people::Network> trusted_proxies;  // whose X-Forwarded-For is believed
+  std::vector<std::string> cors_origins;         // of web pages that may call; "*": any
+  std::string root_path;                         // "/prefix": also served below it
+  std::string store_path;                        // database of responses, files and batches; ":memory:" keeps nothing
+  AdapterRules adapters;                         // who may load them
+  TracingSettings tracing;                       // where spans go
 };
 
 class App {
@@ -50,7 +55,11 @@ class App {
 
  private:
   App(const ModelTable& models, Metrics& metrics, const Log& log, AppOptions options)
-      : models_(models), metrics_(metrics), log_(log), options_(std::move(options)) {}
+      : models_(models),
+        metrics_(metrics),
+        log_(log),
+        options_(std::move(options)),
+        gate_(options_.keys, options_.people.get(), options_.trusted_proxies) {}
   Status open_stores();
   void collect_routes();
 
@@ -59,13 +68,15 @@ class App {
   http::asio::awaitable<void> serve_inside(http::Request& request, http::Reply& reply) const;  // without a key
   std::optional<RequestSpan> begin_span(const Route* route, const http::Request& request) const;
   void end_span(std::optional<RequestSpan> span, http::Reply& reply) const;
-  std::optional<ApiError> refusal(const http::Request& request, const Route* route, bool path_known) const;
+  std::optional<ApiError> refusal(http::Request& request, const Route* route, bool path_known, http::Reply& reply,
+                                  Gate::Visit& visit) const;
   void log_request(const http::Request& request, const http::Reply& reply, double seconds) const;
 
   const ModelTable& models_;
   Metrics& metrics_;
   const Log& log_;
   const AppOptions options_;
+  const Gate gate_;
   std::atomic<bool> ready_ = false;
   Routes routes_;
   std::unique_ptr<Database> database_;

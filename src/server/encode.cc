@@ -36,6 +36,7 @@ awaitable<ApiResult<EncoderAnswer>> wait_for(const ServedModel& model, std::uniq
     if (auto answer = ticket->take()) {
       if (!*answer) co_return std::unexpected(encoder_error(answer->error()));
       if (auto* span = reply.span()) span->see_encoded(model.id, (*answer)->prompt_tokens);
+      reply.count_tokens((*answer)->prompt_tokens);
       co_return std::move(**answer);
     }
     if (reply.client_gone()) co_return std::unexpected(client_left());

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "base/status.h"
+#include "platform/people/scopes.h"
 #include "server/compile.h"
 #include "server/keys.h"
 #include "server/tracing/request_span.h"
@@ -38,6 +39,7 @@ http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, htt
   }
   auto stream = submit(*generation.model, generation.request, generation.prompt_field);
   if (!stream) co_return std::unexpected(stream.error());
+  reply.count_tokens(std::ssize(generation.request.prompt_ids));
   EventStreams streams;
   streams.push_back(std::move(*stream));
   co_return streams;
@@ -45,7 +47,11 @@ http::asio::awaitable<ApiResult<EventStreams>> start(Generation& generation, htt
 
 void set_origin(Request& request, const http::Request& from) {
   const auto key = key_of(from);
-  request.tenant = key ? std::hash<std::string_view>{}(*key) : 0;
+  // A person's tokens change by the half hour, the person does not.
+  const bool is_person = from.principal && from.principal->kind == people::Principal::Kind::kUser;
+  request.tenant = is_person ? std::hash<std::string_view>{}(from.principal->id)
+                   : key     ? std::hash<std::string_view>{}(*key)
+                             : 0;
   request.background = from.background;
 }
 

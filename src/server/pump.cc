@@ -28,6 +28,7 @@ http::asio::awaitable<bool> pump(http::Reply& reply, EventStreams& streams, Deli
     for (size_t i = 0; i < streams.size(); ++i) {
       while (const auto event = streams[i]->try_next()) {
         if (auto* span = reply.span()) span->see_event(*event);
+        if (event->token) reply.count_tokens(1);
         if (!co_await sink(i, *event)) co_return false;
       }
       num_finished += streams[i]->finished() ? 1 : 0;

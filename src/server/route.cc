@@ -14,6 +14,15 @@ Route traced(Route route) {
   return route;
 }
 
+Route needs(people::Scope scope, Route route) {
+  route.scope = scope;
+  return route;
+}
+
+bool may_use_model(const http::Request& request, std::string_view model) {
+  return !request.principal || request.principal->may_use(model);
+}
+
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path) {
   std::vector<std::string> values;
   while (true) {
@@ -40,7 +49,9 @@ awaitable<void> send_json(http::Reply& reply, const Json& body, int status) {
 
 awaitable<void> send_error(http::Reply& reply, const ApiError& error, ErrorBody error_body) {
   http::Headers headers;
-  if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
+  if (error.status == 429 || error.status == 503) {
+    headers.emplace_back("Retry-After", std::to_string(std::max(1, error.retry_after_s)));
+  }
   return reply.send(error.status, "application/json", error_body(error), std::move(headers));
 }
 

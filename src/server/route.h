@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "platform/people/scopes.h"
 #include "server/api_error.h"
 #include "server/http/message.h"
 #include "server/model_table.h"
@@ -28,10 +29,16 @@ struct Route {
   Access access = Access::kKey;
   ErrorBody error_body = openai_error_body;
   bool traced = false;  // a span tells of each request: see traced()
+  // What who asks must be allowed, where the server knows people: by default what inference needs; see needs().
+  people::Scope scope = people::Scope::kModelsRead;
 };
 using Routes = std::vector<Route>;
 
 Route traced(Route route);  // one whose requests make a model work
+Route needs(people::Scope scope, Route route);
+
+// Who asks may use the model: lists leave out the others.
+bool may_use_model(const http::Request& request, std::string_view model);
 
 // The values of {…} when `path` fits `pattern`.
 std::optional<std::vector<std::string>> match_path(std::string_view pattern, std::string_view path);

@@ -42,13 +42,59 @@ TEST_F(RoutesTest, OpenApiDescribesEveryRouteAndNoOther) {
   EXPECT_EQ(served, told);
 }
 
-TEST_F(RoutesTest, OnlyLivenessAndPagesAreOpen) {
+TEST_F(RoutesTest, OnlyLivenessPagesAndSigningInAreOpen) {
   std::set<std::string> open;
   for (const Route& route : app_->routes()) {
     if (route.access != Access::kKey) open.insert(described(route));
   }
-  EXPECT_EQ(open,
-            (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready", "get /setup"}));
+  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready", "get /setup",
+                                         "get /v1/cluster/auth", "get /v1/admin/setup/status", "post /v1/admin/setup",
+                                         "post /token", "post /v1/auth/refresh", "get /api/oidc/authorize",
+                                         "get /api/oidc/callback"}));
+}
+
+// A new route gets the scope of inference unless it says another: that must be meant, so it is said here too.
+TEST_F(RoutesTest, WhatInferenceMayDoIsListed) {
+  std::set<std::string> inference;
+  for (const Route& route : app_->routes()) {
+    if (route.access == Access::kKey && route.scope == people::Scope::kModelsRead) inference.insert(described(route));
+  }
+  EXPECT_EQ(inference, (std::set<std::string>{"post /v1/chat/completions",
+                                              "post /v1/completions",
+                                              "post /v1/embeddings",
+                                              "post /score",
+                                              "post /v1/score",
+                                              "post /classify",
+                                              "post /v1/classify",
+                                              "post /tokenize",
+                                              "post /v1/tokenize",
+                                              "post /detokenize",
+                                              "post /v1/detokenize",
+                                              "post /rerank",
+                                              "post /v1/rerank",
+                                              "post /v2/rerank",
+                                              "post /v1/messages",
+                                              "post /v1/messages/count_tokens",
+                                              "post /api/chat",
+                                              "post /api/generate",
+                                              "post /api/embed",
+                                              "post /api/embeddings",
+                                              "post /api/show",
+                                              "post /v1/responses",
+                                              "get /v1/responses/{response_id}",
+                                              "delete /v1/responses/{response_id}",
+                                              "post /v1/responses/{response_id}/cancel",
+                                              "get /v1/responses/{response_id}/input_items"}));
+}
+
+// What anybody who is known at all may do: nothing that shows another's or changes anything but one's own.
+TEST_F(RoutesTest, WhatEverybodyMayDoIsListed) {
+  std::set<std::string> everybody;
+  for (const Route& route : app_->routes()) {
+    if (route.access == Access::kKey && route.scope == people::Scope::kSignedIn) everybody.insert(described(route));
+  }
+  EXPECT_EQ(everybody, (std::set<std::string>{"get /openapi.json", "get /version", "get /api/version",
+                                              "post /v1/auth/logout", "post /v1/auth/password", "get /v1/auth/me"}));
 }
 
 TEST(MatchPath, TakesParts) {

@@ -15,4 +15,5 @@ if ! cmp -s tests/clients/requirements.txt "$stamp"; then
   fi
   cp tests/clients/requirements.txt "$stamp"
 fi
-exec "$venv/bin/python" tests/clients/clients_test.py
+"$venv/bin/python" tests/clients/clients_test.py
+exec "$venv/bin/python" tests/clients/oidc_test.py

@@ -12,6 +12,7 @@ namespace quern::basic {
 namespace {
 
 using http::asio::awaitable;
+using people::Scope;
 
 // The one script of a page runs because the policy names its hash (Content Security Policy 3, section 2.3.1); no other
 // does, whatever a model writes.
@@ -56,12 +57,13 @@ Json model_json(const ServedModel& model) {
           {"max_model_len", model.max_model_len()}};
 }
 
-Json models_json(const ModelTable& models) {
+Json models_json(const ModelTable& models, const http::Request& request) {
   Json data = Json::array();
   for (const ServedModel& model : models.models()) {
-    data.push_back(model_json(model));
+    if (may_use_model(request, model.id)) data.push_back(model_json(model));
     if (model.engine == nullptr) continue;
     for (const AdapterInfo& adapter : model.engine->adapters().list()) {
+      if (!may_use_model(request, adapter.name)) continue;
       Json json = model_json(model);
       json["id"] = adapter.name;
       json["parent"] = model.id;
@@ -102,8 +104,8 @@ awaitable<void> version(const ModelTable&, const http::Request&, http::Reply& re
   return send_json(reply, {{"version", "0.1.0"}});
 }
 
-awaitable<void> list_models(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, models_json(models));
+awaitable<void> list_models(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  return send_json(reply, models_json(models, request));
 }
 
 awaitable<void> show_model(const ModelTable& models, const http::Request& request, http::Reply& reply) {
@@ -122,14 +124,14 @@ Routes routes(const App& app) {
       {"GET", "/", page_route(page_html), Access::kOpen},
       {"GET", "/setup", page_route(page_html), Access::kOpen},  // the one-time link of a first start leads here
       {"GET", "/docs", page_route(docs_html), Access::kOpen},
-      {"GET", "/openapi.json", openapi},
+      needs(Scope::kSignedIn, {"GET", "/openapi.json", openapi}),
       {"GET", "/health", health_route(app), Access::kLiveness},
       {"GET", "/ping", health_route(app), Access::kLiveness},
       {"GET", "/ready", ready_route(app), Access::kLiveness},
-      {"GET", "/version", version},
-      {"GET", "/metrics", metrics_route(app)},
-      {"GET", "/v1/models", list_models},
-      {"GET", "/v1/models/{model*}", show_model},
+      needs(Scope::kSignedIn, {"GET", "/version", version}),
+      needs(Scope::kMonitorView, {"GET", "/metrics", metrics_route(app)}),
+      needs(Scope::kModelsList, {"GET", "/v1/models", list_models}),
+      needs(Scope::kModelsList, {"GET", "/v1/models/{model*}", show_model}),
   };
 }
 

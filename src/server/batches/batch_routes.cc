@@ -11,6 +11,7 @@ namespace quern::batches {
 namespace {
 
 using http::asio::awaitable;
+using people::Scope;
 
 constexpr size_t kLinesMax = 50'000;
 constexpr int64_t kWindowSeconds = 24 * 3600;
@@ -170,10 +171,10 @@ Routes batch_routes(BatchStore& store, BatchRunner& runner) {
     };
   };
   return {
-      {"POST", "/v1/batches", route(create)},
-      {"GET", "/v1/batches", route(list_batches)},
-      {"GET", "/v1/batches/{batch_id}", route(show_batch)},
-      {"POST", "/v1/batches/{batch_id}/cancel", route(cancel)},
+      needs(Scope::kJobsWrite, {"POST", "/v1/batches", route(create)}),
+      needs(Scope::kJobsRead, {"GET", "/v1/batches", route(list_batches)}),
+      needs(Scope::kJobsRead, {"GET", "/v1/batches/{batch_id}", route(show_batch)}),
+      needs(Scope::kJobsWrite, {"POST", "/v1/batches/{batch_id}/cancel", route(cancel)}),
   };
 }
 

@@ -10,6 +10,7 @@ namespace quern::batches {
 namespace {
 
 using http::asio::awaitable;
+using people::Scope;
 
 constexpr int64_t kBytesMax = int64_t{4} << 30;  // of all files together
 
@@ -116,11 +117,11 @@ Routes file_routes(BatchStore& store) {
     return content(store, request, reply);
   };
   return {
-      {"POST", "/v1/files", route(store, upload)},
-      {"GET", "/v1/files", route(store, list_files)},
-      {"GET", "/v1/files/{file_id}", route(store, show_file)},
-      {"DELETE", "/v1/files/{file_id}", route(store, remove)},
-      {"GET", "/v1/files/{file_id}/content", content_route},
+      needs(Scope::kJobsWrite, {"POST", "/v1/files", route(store, upload)}),
+      needs(Scope::kJobsRead, {"GET", "/v1/files", route(store, list_files)}),
+      needs(Scope::kJobsRead, {"GET", "/v1/files/{file_id}", route(store, show_file)}),
+      needs(Scope::kJobsWrite, {"DELETE", "/v1/files/{file_id}", route(store, remove)}),
+      needs(Scope::kJobsRead, {"GET", "/v1/files/{file_id}/content", content_route}),
   };
 }
 

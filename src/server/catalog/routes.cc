@@ -200,10 +200,11 @@ awaitable<void> estimate_route(const ModelTable&, const http::Request& request, 
 }  // namespace
 
 Routes routes() {
+  const auto listing = [](Route route) { return needs(people::Scope::kModelsList, std::move(route)); };
   return {
-      {"GET", "/v1/catalog", search_route},
-      {"GET", "/v1/catalog/{name*}", show_route},
-      {"POST", "/v1/estimate", estimate_route},
+      listing({"GET", "/v1/catalog", search_route}),
+      listing({"GET", "/v1/catalog/{name*}", show_route}),
+      listing({"POST", "/v1/estimate", estimate_route}),
   };
 }
 

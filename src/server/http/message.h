@@ -15,6 +15,9 @@
 namespace quern {
 class RequestSpan;
 }
+namespace quern::people {
+struct Principal;
+}
 
 namespace quern::http {
 
@@ -35,10 +38,11 @@ struct Request {
   Headers headers;  // names in lower case
   std::string body;
   std::string id;                   // from X-Request-Id when it is sane, else made here; sent back
-  std::string peer;                 // address of the client; empty on a unix socket
+  std::string peer;                 // address of the client, of the one behind trusted proxies; empty: unknown
   std::vector<std::string> params;  // what stands in the path for the {…} of its route
   bool draining = false;            // the server stops: new work is to be refused
   bool background = false;          // a batch's: goes behind what clients wait for
+  std::shared_ptr<const people::Principal> principal;  // who asks; null: anybody, who may everything
   // The handler must send this error, in the shape that clients of the path expect, and do nothing else; the connection
   // closes behind it.
   std::optional<BrokenRequest> broken;
@@ -90,8 +94,14 @@ class Reply {
   RequestSpan* span() const { return span_; }
   void set_span(RequestSpan* span) { span_ = span; }
 
+  // Tokens this request has cost, read and written, as they come: what quotas are about. Routes count, whoever asks.
+  void count_tokens(int64_t count) { tokens_ += count; }
+  int64_t tokens() const { return tokens_; }
+  void start_counting() { tokens_ = 0; }
+
  private:
   RequestSpan* span_ = nullptr;
+  int64_t tokens_ = 0;
 };
 
 using Handler = std::function<asio::awaitable<void>(Request&, Reply&)>;

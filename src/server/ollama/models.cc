@@ -58,12 +58,15 @@ Json embed_body(const EmbedJob& job, EncoderAnswer& answer, Clock::time_point be
           {"prompt_eval_count", answer.prompt_tokens}};
 }
 
-Json list_body(const ModelTable& models, Json (*entry)(const ServedModel&, const std::string& adapter)) {
+Json list_body(const ModelTable& models, const http::Request& request,
+               Json (*entry)(const ServedModel&, const std::string& adapter)) {
   Json list = Json::array();
   for (const ServedModel& model : models.models()) {
-    list.push_back(entry(model, ""));
+    if (may_use_model(request, model.id)) list.push_back(entry(model, ""));
     if (!model.engine) continue;
-    for (const AdapterInfo& adapter : model.engine->adapters().list()) list.push_back(entry(model, adapter.name));
+    for (const AdapterInfo& adapter : model.engine->adapters().list()) {
+      if (may_use_model(request, adapter.name)) list.push_back(entry(model, adapter.name));
+    }
   }
   return {{"models", std::move(list)}};
 }
@@ -86,12 +89,12 @@ EncoderAnswer no_answer() {
 
 }  // namespace
 
-awaitable<void> tags(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, list_body(models, model_entry));
+awaitable<void> tags(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  return send_json(reply, list_body(models, request, model_entry));
 }
 
-awaitable<void> ps(const ModelTable& models, const http::Request&, http::Reply& reply) {
-  return send_json(reply, list_body(models, running_entry));
+awaitable<void> ps(const ModelTable& models, const http::Request& request, http::Reply& reply) {
+  return send_json(reply, list_body(models, request, running_entry));
 }
 
 awaitable<void> show(const ModelTable& models, const http::Request& request, http::Reply& reply) {

@@ -9,6 +9,7 @@ namespace quern::ollama {
 namespace {
 
 using http::asio::awaitable;
+using people::Scope;
 
 using Parse = ApiResult<GenerationRequest> (*)(const Json&, const ModelTable::Choice&);
 
@@ -114,11 +115,11 @@ Routes routes() {
       traced({"POST", "/api/generate", generate, Access::kKey, error_body}),
       traced({"POST", "/api/embed", embed, Access::kKey, error_body}),
       traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body}),
-      {"GET", "/api/tags", tags, Access::kKey, error_body},
-      {"GET", "/api/ps", ps, Access::kKey, error_body},
+      needs(Scope::kModelsList, {"GET", "/api/tags", tags, Access::kKey, error_body}),
+      needs(Scope::kModelsList, {"GET", "/api/ps", ps, Access::kKey, error_body}),
       {"POST", "/api/show", show, Access::kKey, error_body},
-      {"POST", "/api/pull", pull, Access::kKey, error_body},
-      {"GET", "/api/version", version, Access::kKey, error_body},
+      needs(Scope::kModelsWrite, {"POST", "/api/pull", pull, Access::kKey, error_body}),
+      needs(Scope::kSignedIn, {"GET", "/api/version", version, Access::kKey, error_body}),
   };
 }
 

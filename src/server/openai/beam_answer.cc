@@ -87,6 +87,7 @@ awaitable<void> answer_beams(const AnswerHead& head, const Job& job, http::Reply
       request.prompt_ids = job.prompts[prompt];
       span->see_request(shown_name(*job.model, request), request);
     }
+    reply.count_tokens(std::ssize(job.prompts[prompt]));
     std::optional<ApiError> failure;
     const bool complete = co_await search_beams(job, beams, reply, failure);
     if (failure) co_return co_await send_error(reply, *failure);

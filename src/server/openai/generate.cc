@@ -175,6 +175,7 @@ awaitable<void> run(AnswerKind kind, ApiResult<Job> job, http::Reply& reply) {
   if (job->fields.beam_search) co_return co_await answer_beams(head, *job, reply);
   auto streams = submit(*job, reply.span());
   if (!streams) co_return co_await send_error(reply, streams.error());
+  for (const auto& prompt : job->prompts) reply.count_tokens(std::ssize(prompt));
   if (job->fields.stream) {
     co_await answer_stream(head, *job, *streams, reply);
   } else {

@@ -10,8 +10,8 @@ Routes routes(const AdapterRules& adapters) {
   return {
       traced({"POST", "/v1/chat/completions", chat_completions}),
       traced({"POST", "/v1/completions", completions}),
-      {"POST", "/v1/load_lora_adapter", load_adapter(adapters)},
-      {"POST", "/v1/unload_lora_adapter", unload_adapter(adapters)},
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/load_lora_adapter", load_adapter(adapters)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/unload_lora_adapter", unload_adapter(adapters)}),
       traced({"POST", "/v1/embeddings", embeddings}),
       traced({"POST", "/score", score}),
       traced({"POST", "/v1/score", score}),

@@ -172,6 +172,10 @@ awaitable<void> create(ResponseStore& store, const ModelTable& models, const htt
   ResponseObject response(job->request, shown_name(*job->generation.model, job->generation.request));
   if (job->request.background) {
     response.set_status("queued");
+    // Nobody counts behind this request's end, so what it may write counts now.
+    const Request& asked = job->generation.request;
+    const int64_t room = job->generation.model->max_model_len() - std::ssize(asked.prompt_ids);
+    reply.count_tokens(asked.max_tokens > 0 ? std::min<int64_t>(asked.max_tokens, room) : room);
     const auto first = start_background(store, std::move(*job), std::move(response), std::move(*streams));
     if (!first) co_return co_await send_error(reply, first.error());
     co_await send_json(reply, *first);
