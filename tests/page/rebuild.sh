@@ -4,7 +4,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 sh tests/page/packages.sh
-made=$(mktemp)
-trap 'rm -f "$made"' EXIT
-(cd web/app && QUERN_PAGE=$made npm run -s build)
-cmp "$made" web/index.html || { echo "web/index.html is not what web/app makes: run npm run build there and commit it"; exit 1; }
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+(cd web/app && QUERN_PAGE=$made/index.html npm run -s build)
+for file in index.html licenses.txt; do
+  cmp "$made/$file" web/$file || { echo "web/$file is not what web/app makes: run npm run build there and commit it"; exit 1; }
+done

@@ -1,11 +1,10 @@
 // Every view: no serious fault for assistive technology, in both themes and languages, and nothing wider than a phone.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
+import { check, fits, violations } from './checks.js';
 import { launch, models, open, Server } from './server.js';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const kViews = ['chat', 'try', 'try/rerank', 'catalog', 'catalog/smollm2', 'launch?model=smollm2', 'models', 'models/bert', 'charts', 'cluster', 'jobs', 'people', 'connect', 'login', 'setup'];
 
 let server;
@@ -25,17 +24,12 @@ async function show(page, view) {
   await page.waitForLoadState('networkidle');
 }
 
-async function check(page, what) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const serious = violations.filter((each) => ['serious', 'critical'].includes(each.impact));
-  assert.deepEqual(serious.map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]), [], what);
-}
-
-async function fits(page, what) {
-  const [width, ...widths] = await page.evaluate(() => [innerWidth, document.documentElement.scrollWidth, document.querySelector('main').scrollWidth]);
-  assert.ok(widths.every((each) => each <= width), `${what}: ${widths} at ${width}`);
-}
+test('axe sees a fault where there is one', async () => {
+  const page = await open(browser, server);
+  await page.evaluate(() => document.querySelector('main').append(document.createElement('button'), document.createElement('input')));
+  assert.deepEqual((await violations(page)).map(([id]) => id).toSorted(), ['button-name', 'label']);
+  await page.context().close();
+});
 
 for (const colorScheme of ['light', 'dark']) {
   test(`axe finds nothing serious, ${colorScheme}`, async () => {

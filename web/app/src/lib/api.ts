@@ -1,5 +1,5 @@
 // Asks the server that this page came from. Addresses are relative, so that the page works below a prefix too.
-import { enter, session } from './session.svelte';
+import { enter, leave, session } from './session.svelte';
 
 export class Failure extends Error {
   constructor(
@@ -84,7 +84,10 @@ export async function request(path: string, ask: Ask = {}): Promise<Response> {
     if (await refreshing) answer = await send(path, ask);
   }
   if (answer.ok) return answer;
-  if (answer.status === 401) session.wanted = true;
+  if (answer.status === 401) {
+    leave();  // what is not good any more is not shown again: servers count it
+    session.wanted = true;
+  }
   throw await failureOf(answer);
 }
 

@@ -1,4 +1,5 @@
 import { Failure } from './api';
+import { session } from './session.svelte';
 
 // Something the server knows, as it was when it was last asked. The newest question wins.
 export class Resource<T> {
@@ -25,14 +26,16 @@ export class Resource<T> {
     }
   }
 
-  // Again and again while the page is looked at, until the function returned is called; a route that is not there is
-  // not asked again.
+  // Again and again while the page is looked at, until the function returned is called. A route that is not there is
+  // not asked again, and one that wants a login only after it: servers count failures and ban who makes many. In an
+  // effect, a new login begins anew.
   poll(milliseconds: number): () => void {
+    void session.token;
     let stopped = false;
     let timer = 0;
     const again = async () => {
       if (document.visibilityState === 'visible') await this.refresh();
-      if (!stopped && !this.failure?.unavailable) timer = window.setTimeout(again, milliseconds);
+      if (!stopped && !this.failure?.unavailable && !this.failure?.wantsLogin) timer = window.setTimeout(again, milliseconds);
     };
     void again();
     return () => {

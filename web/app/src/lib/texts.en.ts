@@ -39,7 +39,7 @@ export const en = {
   'launch.perReplica': 'One replica', 'launch.pinned': 'Never unload for another model', 'launch.priority': 'Priority', 'launch.replicas': 'Replicas', 'launch.sending': 'Launching …', 'launch.sequences': 'Requests at once', 'launch.stays': 'stays', 'launch.total': 'Needed of what is free',
   'launch.uid': 'Name for clients', 'launch.unquantized': 'none', 'launch.weights': 'Weights',
 
-  'models.about': 'Details', 'models.adapterOf': 'adapter of {model}', 'models.addReplica': 'Add a replica', 'models.added': 'A replica was added', 'models.address': 'Address', 'models.cancelled': 'Cancelled', 'models.emptyLog': 'The log is empty.', 'models.event': 'Event', 'models.events': 'Events',
+  'models.about': 'Details', 'models.idle': 'unloaded; the next request loads it', 'models.unload': 'Unload', 'models.unloaded': 'The model is unloaded', 'models.adapterOf': 'adapter of {model}', 'models.addReplica': 'Add a replica', 'models.added': 'A replica was added', 'models.address': 'Address', 'models.cancelled': 'Cancelled', 'models.emptyLog': 'The log is empty.', 'models.event': 'Event', 'models.events': 'Events',
   'models.feature': 'changing running models', 'models.inFlight': 'Requests', 'models.inProcess': 'It runs inside the server, without replicas.', 'models.loadTime': 'Loaded in', 'models.loading': 'Loading', 'models.log': 'Log', 'models.memory': 'Memory', 'models.message': 'Message', 'models.noEvents': 'Nothing has happened yet.',
   'models.node': 'Machine', 'models.none': 'Nothing is running.', 'models.replica': 'Replica', 'models.restarts': 'Restarts', 'models.since': 'Since', 'models.state': 'State', 'models.stopReplica': 'Stop', 'models.stopped': 'The replica stops', 'models.terminate': 'Stop the model',
   'models.terminateSure': 'Stop {model}?', 'models.terminated': 'The model stops', 'models.use': 'Try',
@@ -52,7 +52,7 @@ export const en = {
   'charts.memory': 'Memory of the server', 'charts.perSecond': '/s', 'charts.prompt': 'prompt', 'charts.requests': 'Requests', 'charts.running': 'running', 'charts.server': 'resident', 'charts.tokens': 'Tokens', 'charts.used': 'used', 'charts.waiting': 'waiting',
 
   'cluster.about': 'What computes here.', 'cluster.alone': 'This server works alone.', 'cluster.devices': 'Devices', 'cluster.driver': 'Driver', 'cluster.load': 'Load', 'cluster.machine': 'Machine', 'cluster.machines': 'Machines', 'cluster.memory': 'Memory in use', 'cluster.vendor': 'Vendor',
-  'fact.pci': 'PCI address', 'fact.uuid': 'UUID', 'fact.numa_node': 'NUMA node', 'fact.source': 'Told by', 'fact.index': 'Index', 'fact.shares_system_memory': 'Shares system memory',
+  'cluster.probes': 'Who was asked', 'fact.architecture': 'Architecture', 'fact.cores': 'Cores', 'fact.usable_threads': 'Usable threads', 'fact.instruction_sets': 'Instruction sets', 'fact.numa': 'NUMA nodes', 'fact.pci': 'PCI address', 'fact.uuid': 'UUID', 'fact.numa_node': 'NUMA node', 'fact.source': 'Told by', 'fact.index': 'Index', 'fact.shares_system_memory': 'Shares system memory',
 
   'jobs.about': 'Files of requests that run when nobody else waits. A file has one JSON request a line, as in the Batch API of OpenAI.', 'jobs.endpoint': 'Endpoint', 'jobs.errors': 'Errors', 'jobs.failed': '{count} failed', 'jobs.file': 'File (.jsonl)', 'jobs.job': 'Job', 'jobs.none': 'No jobs yet.', 'jobs.progress': 'Progress',
   'jobs.results': 'Results', 'jobs.start': 'Start', 'jobs.started': 'The job was started',

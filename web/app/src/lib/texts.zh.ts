@@ -41,7 +41,7 @@ export const zh: Record<Key, string> = {
   'launch.perReplica': '单个副本', 'launch.pinned': '不为其他模型让出内存', 'launch.priority': '优先级', 'launch.replicas': '副本', 'launch.sending': '启动中……', 'launch.sequences': '并发请求', 'launch.stays': '常驻', 'launch.total': '所需 / 可用',
   'launch.uid': '客户端使用的名称', 'launch.unquantized': '无', 'launch.weights': '权重',
 
-  'models.about': '详情', 'models.adapterOf': '{model} 的适配器', 'models.addReplica': '增加副本', 'models.added': '已增加副本', 'models.address': '地址', 'models.cancelled': '已取消', 'models.emptyLog': '日志为空。', 'models.event': '事件', 'models.events': '事件',
+  'models.about': '详情', 'models.idle': '已卸载；下次请求时加载', 'models.unload': '卸载', 'models.unloaded': '模型已卸载', 'models.adapterOf': '{model} 的适配器', 'models.addReplica': '增加副本', 'models.added': '已增加副本', 'models.address': '地址', 'models.cancelled': '已取消', 'models.emptyLog': '日志为空。', 'models.event': '事件', 'models.events': '事件',
   'models.feature': '更改运行中的模型', 'models.inFlight': '请求数', 'models.inProcess': '在服务器进程内运行，没有副本。', 'models.loadTime': '加载用时', 'models.loading': '加载中', 'models.log': '日志', 'models.memory': '内存', 'models.message': '信息', 'models.noEvents': '还没有事件。',
   'models.node': '机器', 'models.none': '没有运行中的模型。', 'models.replica': '副本', 'models.restarts': '重启次数', 'models.since': '开始时间', 'models.state': '状态', 'models.stopReplica': '停止', 'models.stopped': '副本正在停止', 'models.terminate': '停止模型',
   'models.terminateSure': '停止 {model}？', 'models.terminated': '模型正在停止', 'models.use': '试用',
@@ -54,7 +54,7 @@ export const zh: Record<Key, string> = {
   'charts.memory': '服务器内存', 'charts.perSecond': '/秒', 'charts.prompt': '提示', 'charts.requests': '请求', 'charts.running': '运行中', 'charts.server': '常驻', 'charts.tokens': 'token', 'charts.used': '已用', 'charts.waiting': '等待中',
 
   'cluster.about': '这里的计算资源。', 'cluster.alone': '此服务器单独工作。', 'cluster.devices': '设备', 'cluster.driver': '驱动', 'cluster.load': '负载', 'cluster.machine': '机器', 'cluster.machines': '机器', 'cluster.memory': '已用内存', 'cluster.vendor': '厂商',
-  'fact.pci': 'PCI 地址', 'fact.uuid': 'UUID', 'fact.numa_node': 'NUMA 节点', 'fact.source': '数据来源', 'fact.index': '序号', 'fact.shares_system_memory': '共享系统内存',
+  'cluster.probes': '探测来源', 'fact.architecture': '架构', 'fact.cores': '核心数', 'fact.usable_threads': '可用线程', 'fact.instruction_sets': '指令集', 'fact.numa': 'NUMA 节点数', 'fact.pci': 'PCI 地址', 'fact.uuid': 'UUID', 'fact.numa_node': 'NUMA 节点', 'fact.source': '数据来源', 'fact.index': '序号', 'fact.shares_system_memory': '共享系统内存',
 
   'jobs.about': '在空闲时运行的批量请求文件。每行一个 JSON 请求，与 OpenAI Batch API 相同。', 'jobs.endpoint': '接口', 'jobs.errors': '错误', 'jobs.failed': '{count} 个失败', 'jobs.file': '文件（.jsonl）', 'jobs.job': '任务', 'jobs.none': '还没有任务。', 'jobs.progress': '进度',
   'jobs.results': '结果', 'jobs.start': '开始', 'jobs.started': '任务已开始',
