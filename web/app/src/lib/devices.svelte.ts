@@ -25,7 +25,7 @@ function textOf(value: unknown): string {
 }
 
 export function readDevice(value: Record<string, unknown>): Device {
-  const known = ['id', 'kind', 'name', 'vendor', 'driver', 'memory_total', 'memory_free', 'load', 'state', 'message'];
+  const known = ['id', 'index', 'kind', 'name', 'vendor', 'driver', 'memory_total', 'memory_free', 'load', 'state', 'message'];
   return {
     id: textOf(value.id),
     kind: textOf(value.kind),

@@ -43,7 +43,7 @@ export const zh: Record<Key, string> = {
 
   'models.about': '详情', 'models.idle': '已卸载；下次请求时加载', 'models.unload': '卸载', 'models.unloaded': '模型已卸载', 'models.adapterOf': '{model} 的适配器', 'models.addReplica': '增加副本', 'models.added': '已增加副本', 'models.address': '地址', 'models.cancelled': '已取消', 'models.emptyLog': '日志为空。', 'models.event': '事件', 'models.events': '事件',
   'models.feature': '更改运行中的模型', 'models.inFlight': '请求数', 'models.inProcess': '在服务器进程内运行，没有副本。', 'models.loadTime': '加载用时', 'models.loading': '加载中', 'models.log': '日志', 'models.memory': '内存', 'models.message': '信息', 'models.noEvents': '还没有事件。',
-  'models.node': '机器', 'models.none': '没有运行中的模型。', 'models.replica': '副本', 'models.restarts': '重启次数', 'models.since': '开始时间', 'models.state': '状态', 'models.stopReplica': '停止', 'models.stopped': '副本正在停止', 'models.terminate': '停止模型',
+  'models.node': '机器', 'models.noReplicas': '当前没有运行中的副本；下次请求时启动。', 'models.none': '没有运行中的模型。', 'models.replica': '副本', 'models.restarts': '重启次数', 'models.since': '开始时间', 'models.state': '状态', 'models.stopReplica': '停止', 'models.stopped': '副本正在停止', 'models.terminate': '停止模型',
   'models.terminateSure': '停止 {model}？', 'models.terminated': '模型正在停止', 'models.use': '试用',
   'task.generate': '语言模型', 'task.embed': '嵌入', 'task.rerank': '重排', 'task.classify': '分类', 'task.other': '其他',
   'state.ready': '就绪', 'state.ok': '正常', 'state.loading': '加载中', 'state.creating': '创建中', 'state.pulling': '下载中', 'state.waiting': '等待中', 'state.draining': '排空中', 'state.backoff': '等待重启', 'state.stopped': '已停止', 'state.error': '错误', 'state.terminating': '停止中',
