@@ -12,8 +12,8 @@ for name in "${QUERN_BROWSER:-}" chromium chromium-browser google-chrome chrome;
 done
 [ -n "$browser" ] || { echo "SKIPPED: no Chromium is installed: the page was not tried"; exit 77; }
 sh tests/page/packages.sh
-chat=${QUERN_TEST_MODELS:+$QUERN_TEST_MODELS/smollm2-135m-q4_1.gguf}
-[ -f "$chat" ] || chat=
+chat=
+[ -z "${QUERN_TEST_MODELS:-}" ] || chat=$(find -L "$QUERN_TEST_MODELS" -maxdepth 1 -iname 'smollm2*.gguf' | head -n 1)
 export QUERN_BINARY QUERN_BROWSER="$browser" QUERN_CHAT_MODEL="$chat"
 cd web/app
 [ $# -gt 0 ] || set -- tests/*.test.js
