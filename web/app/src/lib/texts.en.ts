@@ -1,7 +1,7 @@
 export const en = {
   actions: 'Actions', all: 'All', cancel: 'Cancel', close: 'Close', code: 'Code {language}', 'code.copy': 'Copy code', copied: 'Copied', copy: 'Copy',
   default: 'default', delete: 'Delete', deleted: 'Deleted', dimensions: 'Dimensions', forbidden: 'You may not see this.', language: 'Language', launch: 'Launch',
-  loading: 'Loading …', menu: 'Menu', model: 'Model', more: 'Show {count} more', nav: 'Main', no: 'no', off: 'off', on: 'on', perSecond: 'tokens/s', remove: 'Remove {name}',
+  loading: 'Loading …', menu: 'Menu', model: 'Model', models: 'Models', more: 'Show {count} more', nav: 'Main', no: 'no', off: 'off', on: 'on', perSecond: 'tokens/s', remove: 'Remove {name}',
   reset: 'Reset to defaults', retry: 'Try again', save: 'Save', saved: 'Saved', search: 'Search', send: 'Send', skip: 'Skip to content', stop: 'Stop', table: 'Table', theme: 'Theme',
   'theme.dark': 'Dark', 'theme.light': 'Light', 'theme.system': 'System', time: 'Time', tokens: 'tokens', unavailable: 'This server does not offer: {what}.',
   unreachable: 'The server cannot be reached.', yes: 'yes',

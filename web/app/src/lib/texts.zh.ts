@@ -3,7 +3,7 @@ import type { Key } from './texts.en';
 export const zh: Record<Key, string> = {
   actions: '操作', all: '全部', cancel: '取消', close: '关闭', code: '代码 {language}', 'code.copy': '复制代码', copied: '已复制', copy: '复制',
   default: '默认', delete: '删除', deleted: '已删除', dimensions: '维度', forbidden: '您无权查看。', language: '语言', launch: '启动',
-  loading: '加载中……', menu: '菜单', model: '模型', more: '再显示 {count} 个', nav: '主导航', no: '否', off: '关', on: '开', perSecond: 'token/秒', remove: '移除 {name}',
+  loading: '加载中……', menu: '菜单', model: '模型', models: '模型', more: '再显示 {count} 个', nav: '主导航', no: '否', off: '关', on: '开', perSecond: 'token/秒', remove: '移除 {name}',
   reset: '恢复默认值', retry: '重试', save: '保存', saved: '已保存', search: '搜索', send: '发送', skip: '跳到内容', stop: '停止', table: '表格', theme: '主题',
   'theme.dark': '深色', 'theme.light': '浅色', 'theme.system': '系统', time: '时间', tokens: '个 token', unavailable: '此服务器不提供：{what}。',
   unreachable: '无法连接服务器。', yes: '是',
