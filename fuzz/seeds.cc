@@ -93,6 +93,24 @@ std::vector<Seed> server_config_seeds() {
           {"tags", "%YAML 1.2\n---\na: !!str x\n? [b]\n: c\n<<: {d: ~}\n"}};
 }
 
+std::vector<Seed> hardware_seeds() {
+  const fs::path samples = fs::path(QUERN_TEST_DATA) / "hardware";
+  const auto read = [&](const char* name) { return read_file(samples / (std::string(name) + ".txt")); };
+  std::vector<Seed> seeds = {
+      {"amd-smi", '\1' + read("amd-smi-static") + '\0' + read("amd-smi-metric")},
+      {"apple", '\4' + read("sysctl") + read("vm_stat")},
+  };
+  // The first byte as run_hardware() reads it.
+  constexpr std::pair<char, const char*> kSamples[] = {
+      {'\0', "nvidia-smi"},        {'\0', "ixsmi"},           {'\2', "rocm-smi"},       {'\2', "hy-smi"},
+      {'\3', "xpu-smi-discovery"}, {'\4', "xpu-smi-details"}, {'\4', "xpu-smi-stats"},  {'\5', "system_profiler"},
+      {'\6', "npu-smi"},           {'\6', "npu-smi-310p"},    {'\7', "cnmon"},          {'\7', "cnmon-v4"},
+      {'\10', "mthreads-gmi"},     {'\11', "mx-smi"},         {'\11', "mx-smi-boards"}, {'\12', "cpuinfo-x86"},
+      {'\12', "cpuinfo-arm"},      {'\12', "meminfo"}};
+  for (const auto& [first, name] : kSamples) seeds.push_back({name, first + read(name)});
+  return seeds;
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -163,6 +181,8 @@ std::vector<Seed> seeds_of(std::string_view target) {
     seeds = grammar_seeds();
   } else if (target == "server_config") {
     seeds = server_config_seeds();
+  } else if (target == "hardware") {
+    seeds = hardware_seeds();
   } else if (target == "adapter") {
     seeds = adapter_seeds();
   }

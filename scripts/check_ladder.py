@@ -20,8 +20,8 @@ BELOW = {
     "models": {"base", "hardware", "tensor", "quant", "kernels", "formats"},
 }
 BELOW["engine"] = set(BELOW) - {"media"}
-BELOW["platform"] = {"base", "formats", "text", "engine"}
-BELOW["server"] = {"base", "text", "engine", "platform"}
+BELOW["platform"] = {"base", "hardware", "formats", "text", "engine"}
+BELOW["server"] = {"base", "hardware", "text", "engine", "platform"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -51,7 +51,7 @@ void add_estimate(CLI::App& app, ExitCode& exit) {
   command->add_option("--max-num-seqs", options->engine.max_num_seqs, "sequences at once")->capture_default_str();
   command->add_option("--max-num-batched-tokens", options->engine.max_num_batched_tokens, "tokens of a step")
       ->capture_default_str();
-  command->add_option("--kv-cache-dtype", options->engine.kv_cache_dtype, "auto | f32 | f16 | bf16 | q8_0 | q4_0")
+  command->add_option("--kv-cache-dtype", options->engine.kv_cache_dtype, "auto | f32 | f16 | bf16 | i16 | q8_0 | q4_0")
       ->capture_default_str();
   command->add_option("--kv-cache-dtype-v", options->engine.kv_cache_dtype_v,
                       "of values, where they shall differ from keys");

@@ -20,7 +20,8 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   command.add_option("--max-num-batched-tokens", options.max_num_batched_tokens, "token budget of a step")
       ->capture_default_str();
   command
-      .add_option("--kv-cache-dtype,--cache-type-k", options.kv_cache_dtype, "auto | f32 | f16 | bf16 | q8_0 | q4_0")
+      .add_option("--kv-cache-dtype,--cache-type-k", options.kv_cache_dtype,
+                  "auto | f32 | f16 | bf16 | i16 | q8_0 | q4_0")
       ->capture_default_str();
   command.add_option("--kv-cache-dtype-v,--cache-type-v", options.kv_cache_dtype_v,
                      "of values, where they shall differ from keys");

@@ -16,7 +16,7 @@ void add_measure_options(CLI::App& command, MeasureArgs& args) {
   command.add_option("--precision", args.engine.precision, "fast or exact")->capture_default_str();
   command.add_option("--quantization", args.engine.quantization, kQuantizationHelp)->capture_default_str();
   args.engine.on_note = [](const std::string& note) { std::fprintf(stderr, "quern: %s\n", note.c_str()); };
-  command.add_option("--kv-cache-dtype", args.engine.kv_cache_dtype, "auto, f32, f16, bf16, q8_0 or q4_0")
+  command.add_option("--kv-cache-dtype", args.engine.kv_cache_dtype, "auto, f32, f16, bf16, i16, q8_0 or q4_0")
       ->capture_default_str();
   command.add_option("--kv-cache-dtype-v", args.engine.kv_cache_dtype_v,
                      "of values, where they shall differ from keys");

@@ -1,12 +1,10 @@
 #include "engine/kv_sizing.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <optional>
-#include <string>
 
 #include "base/status.h"
+#include "hardware/inventory/host.h"
 #include "kernels/device.h"
 
 namespace quern {
@@ -15,13 +13,6 @@ namespace {
 
 constexpr int64_t kTokensPerSequence = 1024;  // what each of max_num_seqs is sure to find by default
 constexpr int64_t kBlocksMax = std::numeric_limits<int32_t>::max() / kKvBlockSize;
-
-std::optional<int64_t> read_number(const char* path) {
-  std::ifstream file(path);
-  int64_t value = 0;
-  if (file >> value) return value;
-  return std::nullopt;
-}
 
 Result<int64_t> wanted_model_len(const EngineOptions& options, int32_t context_length) {
   if (options.max_model_len == 0) return context_length;
@@ -92,18 +83,9 @@ Result<KvSize> size_kv(const EngineOptions& options, const KvNeeds& needs) {
 }
 
 int64_t available_memory_bytes() {
-  int64_t available = int64_t{1} << 40;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string key, unit; meminfo >> key;) {
-    int64_t kib = 0;
-    if (key == "MemAvailable:" && meminfo >> kib) available = kib * 1024;
-    std::getline(meminfo, unit);
-  }
-  // "max" where there is no limit reads as no number.
-  const auto limit = read_number("/sys/fs/cgroup/memory.max");
-  const auto used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit && used) available = std::min(available, std::max<int64_t>(0, *limit - *used));
-  return available;
+  constexpr int64_t kWithoutProc = int64_t{1} << 40;
+  const MemoryInfo memory = read_memory({});
+  return memory.total_bytes == 0 ? kWithoutProc : memory.usable_available_bytes();
 }
 
 }  // namespace quern

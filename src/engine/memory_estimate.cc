@@ -59,7 +59,9 @@ std::vector<KvLayerSpec> kv_layers_of(const ModelNumbers& numbers, KvDType key, 
     layer.key_dim = layer.value_dim = numbers.latent_width;
     layer.value_in_key = true;
   }
-  return std::vector<KvLayerSpec>(static_cast<size_t>(numbers.layers), layer);
+  std::vector<KvLayerSpec> layers(static_cast<size_t>(numbers.layers), layer);
+  keep_latent_in_floats(layers);
+  return layers;
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ Result<MemoryEstimate> estimate_memory(const ModelNumbers& numbers, const Engine
   }
   const int64_t heads = int64_t{2} * numbers.heads * numbers.head_dim * int64_t{sizeof(float)};
   estimate.activations = (kDecoderRows * hidden + heads) * runner.max_num_batched_tokens;
-  const KvDType automatic = runner.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
+  const KvDType automatic = runner.precision == Precision::kExact ? KvDType::kF32 : MemoryMeter().fast_kv_dtype();
   const KvDType key = runner.kv_dtype.value_or(automatic);
   const KvLayout layout = one_kv_group(kv_layers_of(numbers, key, runner.kv_value_dtype.value_or(key)), {});
   ModelConfig config;

@@ -37,7 +37,8 @@ Result<std::optional<KvDType>> parse_kv_dtype(std::string_view text, std::string
   if (text == "bf16") return KvDType::kBF16;
   if (text == "q8_0") return KvDType::kQ8_0;
   if (text == "q4_0") return KvDType::kQ4_0;
-  return invalid_argument(fmt::format("{}: '{}' is not one of auto, f32, f16, bf16, q8_0, q4_0", option, text));
+  if (text == "i16") return KvDType::kI16;
+  return invalid_argument(fmt::format("{}: '{}' is not one of auto, f32, f16, bf16, i16, q8_0, q4_0", option, text));
 }
 
 Result<RunnerOptions> runner_options(const EngineOptions& options) {
@@ -81,9 +82,11 @@ Status Runner::prepare() {
 }
 
 std::vector<KvLayerSpec> Runner::kv_layers() const {
-  const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : KvDType::kF16;
+  const KvDType automatic = options_.precision == Precision::kExact ? KvDType::kF32 : device_->fast_kv_dtype();
   const KvDType dtype = options_.kv_dtype.value_or(automatic);
-  return model_->kv_layers(dtype, options_.kv_value_dtype.value_or(dtype));
+  std::vector<KvLayerSpec> layers = model_->kv_layers(dtype, options_.kv_value_dtype.value_or(dtype));
+  keep_latent_in_floats(layers);
+  return layers;
 }
 
 KvLayout Runner::one_kv_group() const {

@@ -26,7 +26,7 @@ struct RunnerOptions {
   std::string device = "auto";  // auto | cpu | reference
   Precision precision = Precision::kFast;
   std::string quantization = "none";      // as EngineOptions has it
-  std::optional<KvDType> kv_dtype;        // absent: f16, or f32 when precision is exact
+  std::optional<KvDType> kv_dtype;        // absent: the device's fastest (i16, f16), or f32 when precision is exact
   std::optional<KvDType> kv_value_dtype;  // absent: as kv_dtype
   int32_t num_threads = 0;                // 0: physical cores this process may use
   int32_t max_num_batched_tokens = 512;   // rows of the largest batch

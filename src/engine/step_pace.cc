@@ -7,9 +7,9 @@ namespace quern {
 
 namespace {
 
-constexpr int32_t kManyTokens = 24;  // from here on a step's time is about its tokens
-constexpr int32_t kTokensMin = 16;   // a prompt always moves on by this much
-constexpr int32_t kTokensUnmeasured = 64;
+constexpr int32_t kManyTokens = 24;             // from here on a step's time is about its tokens
+constexpr int32_t kTokensMin = 16;              // a prompt always moves on by this much
+constexpr double kDecodeTokensUnmeasured = 16;  // a step of decodes reads the weights, as long as computing some tokens
 // So many streams that run are asked to wait no longer than their pace for one that comes; fewer wait longer.
 constexpr double kRunningPerNewcomer = 4;
 
@@ -47,10 +47,11 @@ double StepPace::extra_token_cost(int32_t decodes) const {
 
 int32_t StepPace::prefill_tokens_max(int32_t decodes, int32_t newcomers) const {
   if (ratio_ <= 0 || decodes == 0) return 0;
-  const double decode = decode_seconds(decodes);
-  if (decode == 0 || token_seconds_ == 0) return kTokensUnmeasured;
   const double patience = std::max(1.0, kRunningPerNewcomer * newcomers / decodes);
-  const double tokens = patience * ratio_ * (decode / token_seconds_ + newcomers) - decodes;
+  const double decode = decode_seconds(decodes);
+  // A crowd that comes to a fresh server leaves no step of decodes alone to be measured.
+  const double decode_tokens = decode == 0 || token_seconds_ == 0 ? kDecodeTokensUnmeasured : decode / token_seconds_;
+  const double tokens = patience * ratio_ * (decode_tokens + newcomers) - decodes;
   return static_cast<int32_t>(std::clamp(tokens, double{kTokensMin}, 1e6));
 }
 

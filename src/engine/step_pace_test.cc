@@ -8,7 +8,8 @@ namespace {
 TEST(StepPace, PromptsGetWhatTheRatioLeaves) {
   StepPace pace(2.0);
   EXPECT_EQ(pace.prefill_tokens_max(0, 9), 0) << "nobody decodes: no limit";
-  EXPECT_EQ(pace.prefill_tokens_max(8, 0), 64) << "nothing is known yet";
+  EXPECT_EQ(pace.prefill_tokens_max(8, 0), 24) << "nothing is known yet: decodes are taken for 16 tokens of a prompt";
+  EXPECT_GT(pace.prefill_tokens_max(1, 31), 512) << "a crowd that comes to a fresh server does not trickle in";
   pace.record(8, 8, 0.020);
   pace.record(0, 500, 0.250);  // 0.5 ms a token
   EXPECT_EQ(pace.prefill_tokens_max(8, 0), 72) << "2 * 20 ms are 80 tokens, 8 of which decode";

@@ -84,7 +84,20 @@ struct WeightForm {
 
 // ---- KV cache storage ------------------------------------------------------------------------------------------
 
-enum class KvDType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
+// kI16: whole numbers of 16 bits and a float32 scale for each vector of a head; what attention multiplies without a
+// float. Finer than float16 where a vector's elements are alike, coarser for those that are small beside its largest.
+enum class KvDType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kI16 };
+
+// kI16: the largest code of a vector, such that a sum of `terms` products of two codes fits 32 bits.
+constexpr int32_t kv_code_max(int64_t terms) {
+  int32_t root = 0;
+  for (int32_t bit = 1 << 14; bit > 0; bit /= 2) {
+    const int64_t wider = root + bit;
+    if (wider * wider * terms <= INT32_MAX) root += bit;
+  }
+  return root;
+}
+inline constexpr int64_t kKvValueTerms = 64;  // positions whose values are added as integers: a chunk of attention
 
 struct KvLayerSpec {
   int32_t num_kv_heads = 0;
@@ -97,7 +110,11 @@ struct KvLayerSpec {
 };
 inline constexpr int32_t kKvBlockSize = 16;  // token positions per block
 
-// Bytes that one token takes in this layer. Q8_0: 34 bytes per 32 elements, rounded up; Q4_0: 18.
+// Latent attention has no integer form: its layers keep float16 where kI16 was asked for.
+void keep_latent_in_floats(std::span<KvLayerSpec> layers);
+
+// Bytes that one token takes in this layer. Q8_0: 34 bytes per 32 elements, rounded up; Q4_0: 18. I16: 2 per element
+// and 4.
 size_t kv_bytes_per_token(const KvLayerSpec& layer);
 
 class KvStorage {
@@ -167,6 +184,8 @@ class Device {
   virtual Result<std::unique_ptr<KvStorage>> allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) = 0;
   // Whether device addresses are host addresses: then operations may also write to memory of the host.
   virtual bool works_in_host_memory() const { return false; }
+  // What keys and values are best kept as where nothing is asked and speed counts.
+  virtual KvDType fast_kv_dtype() const { return KvDType::kF16; }
   virtual void upload(std::span<const float> host, float* device) = 0;
   virtual void download(const float* device, std::span<float> host) = 0;
 

@@ -87,7 +87,7 @@ Status check_kv_request(std::span<const KvLayerSpec> layers, int32_t num_blocks)
   size_t bytes_per_block = 0;
   for (const KvLayerSpec& layer : layers) {
     QUERN_CHECK(layer.num_kv_heads > 0 && layer.key_dim > 0 && layer.value_dim > 0);
-    QUERN_CHECK(!layer.value_in_key || layer.value_dim <= layer.key_dim);
+    QUERN_CHECK(!layer.value_in_key || (layer.value_dim <= layer.key_dim && layer.key_dtype != KvDType::kI16));
     bytes_per_block += kv_bytes_per_token(layer) * kKvBlockSize;
   }
   if (num_blocks > 0 && bytes_per_block > kBytesMax / static_cast<size_t>(num_blocks)) {

@@ -52,6 +52,7 @@ class ProfiledDevice final : public Device {
     return device_->pack(parts, planes, form);
   }
   bool works_in_host_memory() const override { return device_->works_in_host_memory(); }
+  KvDType fast_kv_dtype() const override { return device_->fast_kv_dtype(); }
   void upload(std::span<const float> host, float* device) override {
     const OpTimer timer(profile_, {"upload"});
     device_->upload(host, device);

@@ -8,6 +8,7 @@
 #include "server/basic/routes.h"
 #include "server/batches/routes.h"
 #include "server/catalog/routes.h"
+#include "server/devices/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/people/routes.h"
@@ -148,6 +149,7 @@ Status App::open_stores() {
 
 void App::collect_routes() {
   append(routes_, basic::routes(*this));
+  append(routes_, devices::routes());
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());

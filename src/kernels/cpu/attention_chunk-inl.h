@@ -17,10 +17,12 @@ namespace quern::cpu::attention {
 namespace HWY_NAMESPACE {
 
 struct Chunk {
-  KvDType key_dtype = KvDType::kF32;  // kF32 or kF16
+  KvDType key_dtype = KvDType::kF32;  // kF32, kF16 or kI16
   KvDType value_dtype = KvDType::kF32;
-  const void* keys[kChunkBlocks];    // [key_dim][16] each
-  const void* values[kChunkBlocks];  // [16, value_stride] each
+  const void* keys[kChunkBlocks];           // [key_dim][16] each, or pairs of codes
+  const void* values[kChunkBlocks];         // [16, value_stride] each, likewise
+  const float* key_scales[kChunkBlocks];    // kI16: [16] each
+  const float* value_scales[kChunkBlocks];  // likewise
   int64_t value_stride = 0;
 };
 
@@ -132,6 +134,21 @@ inline void convert_natural_q4_0(const KvSection& section, const std::byte* head
   }
 }
 
+// A pair at a time: for instruction sets that use no integers.
+inline void convert_i16(const KvSection& section, const std::byte* head, float* HWY_RESTRICT target) {
+  const auto* codes = reinterpret_cast<const int16_t*>(head + section.offset);
+  const auto* scales = reinterpret_cast<const float*>(head + section.scales_offset);
+  const int64_t count = section.transposed ? section.dim : section.stride;
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t p = 0; p < kKvBlockSize; ++p) {
+      const int64_t from =
+          section.transposed ? (i / 2 * kKvBlockSize + p) * 2 + i % 2 : (p / 2 * section.stride + i) * 2 + p % 2;
+      const int64_t to = section.transposed ? i * kKvBlockSize + p : p * section.stride + i;
+      target[to] = static_cast<float>(codes[from]) * scales[p];
+    }
+  }
+}
+
 // A section's 16 positions as float32, in the order they are stored in.
 inline void convert_section(const KvSection& section, const std::byte* head, float* target) {
   const int64_t n = kKvBlockSize * section.stride;
@@ -145,6 +162,7 @@ inline void convert_section(const KvSection& section, const std::byte* head, flo
     case KvDType::kQ4_0:
       return section.transposed ? convert_transposed_q4_0(section, head, target)
                                 : convert_natural_q4_0(section, head, target);
+    case KvDType::kI16: return convert_i16(section, head, target);
   }
 }
 
@@ -189,7 +207,11 @@ inline void load_cached_block(const AttentionCall& call, const std::byte* head, 
     chunk.values[b] = natural;
     return;
   }
-  const auto usable = [direct](KvDType dtype) { return dtype == KvDType::kF32 || (direct && dtype == KvDType::kF16); };
+  const auto usable = [direct](KvDType dtype) {
+    return dtype == KvDType::kF32 || (direct && dtype == KvDType::kF16) || (kHasIntegers && dtype == KvDType::kI16);
+  };
+  chunk.key_scales[b] = reinterpret_cast<const float*>(head + layer.key.scales_offset);
+  chunk.value_scales[b] = reinterpret_cast<const float*>(head + layer.value.scales_offset);
   chunk.keys[b] = head + layer.key.offset;
   chunk.values[b] = head + layer.value.offset;
   chunk.key_dtype = usable(layer.key.dtype) ? layer.key.dtype : KvDType::kF32;

@@ -10,7 +10,10 @@
 
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/dot-inl.h"
 
 // Accumulators are arrays that must become registers: their loops are unrolled whatever the optimisation level.
 HWY_BEFORE_NAMESPACE();
@@ -170,6 +173,140 @@ HWY_INLINE void weigh_range(const ValueRange& values, int64_t col, int64_t cols,
     }
   }
 }
+
+// ---- 16-bit integers ---------------------------------------------------------------------------------------------
+
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr bool kHasIntegers = true;
+using VI = hn::Vec<hn::RebindToSigned<D>>;
+
+// sum + the products of 16 pairs at p with the pair at `one`.
+HWY_INLINE VI load_pairs(const int16_t* p) {
+  return VI{_mm512_loadu_si512(p)};
+}
+HWY_INLINE VI broadcast_pair(const void* one) {
+  int32_t pair;
+  std::memcpy(&pair, one, sizeof pair);
+  return VI{_mm512_set1_epi32(pair)};
+}
+HWY_INLINE VI add_products(VI sum, VI pairs, VI one) {
+  // Spelled out: GCC 12 copies the sums of the intrinsic from register to register, and spills some.
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(pairs.raw), "v"(one.raw));
+  return sum;
+}
+
+// Keys of a chunk: block b's pairs are [key_dim / 2][16][2], its scales [16].
+struct IntegerKeys {
+  const void* const* blocks;
+  const float* const* scales;
+};
+
+// As score_blocks(): query [dim / 2, rounded up][kRows] pairs, query_scale [kRows].
+template <int kRows, int kBlocks>
+void score_integer_blocks(const float* HWY_RESTRICT query, const float* HWY_RESTRICT query_scale, int64_t dim,
+                          const IntegerKeys& keys, int64_t first, float* HWY_RESTRICT scores) {
+  const D d;
+  VI acc[kRows][kBlocks];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int b = 0; b < kBlocks; ++b) acc[r][b] = VI{_mm512_setzero_si512()};
+  }
+  const int16_t* block[kBlocks];
+#pragma GCC unroll 16
+  for (int b = 0; b < kBlocks; ++b) block[b] = static_cast<const int16_t*>(keys.blocks[first + b]);
+  for (int64_t i = 0; i < (dim + 1) / 2; ++i) {
+    VI key[kBlocks];
+#pragma GCC unroll 16
+    for (int b = 0; b < kBlocks; ++b) key[b] = load_pairs(block[b] + i * 2 * kKvBlockSize);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const VI q = broadcast_pair(query + i * kRows + r);
+#pragma GCC unroll 16
+      for (int b = 0; b < kBlocks; ++b) acc[r][b] = add_products(acc[r][b], key[b], q);
+    }
+  }
+#pragma GCC unroll 16
+  for (int b = 0; b < kBlocks; ++b) {
+    const V key_scale = hn::LoadU(d, keys.scales[first + b]);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const V sum = hn::Mul(hn::ConvertTo(d, acc[r][b]), key_scale);
+      hn::StoreU(hn::Mul(sum, hn::Set(d, query_scale[r])), d, scores + r * kChunk + b * kKvBlockSize);
+    }
+  }
+}
+
+template <int kRows, int kBlocks = blocks_at_once(kRows)>
+HWY_INLINE void score_integer_range(const float* query, const float* query_scale, int64_t dim, const IntegerKeys& keys,
+                                    int64_t begin, int64_t end, float* scores) {
+  for (; begin + kBlocks <= end; begin += kBlocks) {
+    score_integer_blocks<kRows, kBlocks>(query, query_scale, dim, keys, begin, scores + begin * kKvBlockSize);
+  }
+  if constexpr (kBlocks > 1) {
+    if (begin < end) score_integer_range<kRows, kBlocks / 2>(query, query_scale, dim, keys, begin, end, scores);
+  }
+}
+
+// Weights of kRows rows as codes [kRows][kChunk] and their scales [kRows].
+struct IntegerWeights {
+  const int16_t* codes;
+  const float* scale;
+};
+
+// acc[r][c] = acc[r][c] * factor[r] + scale[r] * Σ code[r][p] * value[p][c]; block b's values are [8][stride][2].
+// values.begin and values.end are multiples of 16.
+template <int kRows, int kVectors>
+void weigh_integer_columns(const ValueRange& values, int64_t col, const IntegerWeights& weights,
+                           const float* HWY_RESTRICT factor, float* HWY_RESTRICT acc_rows, int64_t acc_stride) {
+  const D d;
+  VI sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = VI{_mm512_setzero_si512()};
+  }
+  for (int64_t p = values.begin; p < values.end;) {
+    const auto* row = static_cast<const int16_t*>(values.blocks[p / kKvBlockSize]) + 2 * col;
+    for (const int64_t stop = p + kKvBlockSize; p < stop; p += 2, row += 2 * values.stride) {
+      VI value[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) value[v] = load_pairs(row + 2 * v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const VI w = broadcast_pair(weights.codes + r * kChunk + p);
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = add_products(sum[r][v], value[v], w);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const V f = hn::Set(d, factor[r]), scale = hn::Set(d, weights.scale[r]);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = acc_rows + r * acc_stride + col + v * kLanes;
+      const V old = hn::Mul(hn::LoadU(d, at), f);
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum[r][v]), scale, old), d, at);
+    }
+  }
+}
+
+template <int kRows, int kVectors = value_vectors_at_once(kRows)>
+HWY_INLINE void weigh_integer_range(const ValueRange& values, int64_t col, int64_t cols, const IntegerWeights& weights,
+                                    const float* factor, float* acc, int64_t acc_stride) {
+  for (; col + kVectors * kLanes <= cols; col += kVectors * kLanes) {
+    weigh_integer_columns<kRows, kVectors>(values, col, weights, factor, acc, acc_stride);
+  }
+  if constexpr (kVectors > 1) {
+    if (col < cols) {
+      weigh_integer_range<kRows, kVectors / 2>(values, col, cols, weights, factor, acc, acc_stride);
+    }
+  }
+}
+#else
+constexpr bool kHasIntegers = false;
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace quern::cpu::attention

@@ -16,6 +16,9 @@ using testing_util::expect_same_bits;
 using testing_util::kEps;
 using testing_util::Matrix;
 
+constexpr KvDType kAllDtypes[] = {KvDType::kF32,  KvDType::kF16,  KvDType::kBF16,
+                                  KvDType::kQ8_0, KvDType::kQ4_0, KvDType::kI16};
+
 struct Shape {
   int32_t heads = 4, kv_heads = 2, key_dim = 32, value_dim = 32;
   KvDType key_dtype = KvDType::kF32, value_dtype = KvDType::kF32;
@@ -96,8 +99,17 @@ class AttentionTest : public testing::TestWithParam<std::string> {
   // roundings.
   static double tolerance(const Shape& shape, double positions) {
     const double norms = shape.key_dim / 3.0;  // E |x|^2 of uniform [-1, 1] is 1/3 per element
-    return kEps * (4 * std::sqrt(shape.key_dim) * shape.scale() * norms / std::sqrt(shape.key_dim) +
-                   2 * std::sqrt(positions) + 16);
+    // Integers: a query's elements are off by up to half a code, which is 1 / code_max; so is a chunk's largest weight.
+    // Four times the root mean square of their sums.
+    double codes = 0;
+    if (shape.key_dtype == KvDType::kI16) {
+      codes += 4 * shape.scale() * std::sqrt(norms / 12) / kv_code_max(shape.key_dim);
+    }
+    if (shape.value_dtype == KvDType::kI16) {
+      codes += 4 * std::sqrt(kKvValueTerms / 3.0 / 12) / kv_code_max(kKvValueTerms);
+    }
+    return codes + kEps * (4 * std::sqrt(shape.key_dim) * shape.scale() * norms / std::sqrt(shape.key_dim) +
+                           2 * std::sqrt(positions) + 16);
   }
 
   void check(const Shape& shape, int32_t length, const std::string& what) {
@@ -176,8 +188,8 @@ TEST_P(AttentionTest, LongContextInSegments) {
 }
 
 TEST_P(AttentionTest, StorageTypes) {
-  for (KvDType key : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
-    for (KvDType value : {KvDType::kF32, KvDType::kF16, KvDType::kBF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
+  for (KvDType key : kAllDtypes) {
+    for (KvDType value : kAllDtypes) {
       Shape shape;
       shape.key_dtype = key;
       shape.value_dtype = value;
@@ -193,7 +205,7 @@ TEST_P(AttentionTest, HeadsAndDims) {
   };
   for (const Case& c : {Case{1, 1, 8, 8}, Case{1, 1, 1, 1}, Case{9, 3, 64, 64}, Case{8, 1, 40, 24}, Case{14, 2, 64, 64},
                         Case{5, 5, 72, 72}, Case{26, 2, 17, 33}, Case{4, 2, 128, 96}, Case{2, 1, 256, 256}}) {
-    for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
+    for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0, KvDType::kI16}) {
       Shape shape;
       shape.heads = c.heads;
       shape.kv_heads = c.kv_heads;
@@ -264,27 +276,30 @@ TEST_P(AttentionTest, WindowedBlocksMayBeGone) {
 
 // What lies behind the last query in its block is another sequence's leftovers.
 TEST_P(AttentionTest, LeftoversInABlockAreNotRead) {
-  const Shape shape;
-  Context context(shape, 70, 3, shuffled_blocks(5, 1));
-  const KvLayerSpec layer = shape.layer();
-  Matrix outs[2] = {Matrix(70, 4 * 32), Matrix(70, 4 * 32)};
-  for (int pass = 0; pass < 2; ++pass) {
-    auto storage = one_->allocate_kv({&layer, 1}, 5).value();
-    if (pass == 1) {
-      Context poison(shape, 80, 9, context.blocks);
-      for (Matrix* m : {&poison.key, &poison.value}) {
-        for (int64_t r = 0; r < 80; ++r)
-          std::fill_n(m->mat().row(r), m->cols(), std::numeric_limits<float>::quiet_NaN());
+  for (KvDType dtype : kAllDtypes) {
+    Shape shape;
+    shape.key_dtype = shape.value_dtype = dtype;
+    Context context(shape, 70, 3, shuffled_blocks(5, 1));
+    const KvLayerSpec layer = shape.layer();
+    Matrix outs[2] = {Matrix(70, 4 * 32), Matrix(70, 4 * 32)};
+    for (int pass = 0; pass < 2; ++pass) {
+      auto storage = one_->allocate_kv({&layer, 1}, 5).value();
+      if (pass == 1) {
+        Context poison(shape, 80, 9, context.blocks);
+        for (Matrix* m : {&poison.key, &poison.value}) {
+          for (int64_t r = 0; r < 80; ++r)
+            std::fill_n(m->mat().row(r), m->cols(), std::numeric_limits<float>::quiet_NaN());
+        }
+        poison.write(*one_, *storage, 0, 80);
       }
-      poison.write(*one_, *storage, 0, 80);
+      context.write(*one_, *storage, 0, 70);
+      SequenceSpan span;
+      span.query_count = 70;
+      span.blocks = context.blocks;
+      one_->attention(context.query, *storage, 0, {&span, 1}, spec(shape), outs[pass]);
     }
-    context.write(*one_, *storage, 0, 70);
-    SequenceSpan span;
-    span.query_count = 70;
-    span.blocks = context.blocks;
-    one_->attention(context.query, *storage, 0, {&span, 1}, spec(shape), outs[pass]);
+    expect_same_bits(outs[0], outs[1], "clean and dirty storage");
   }
-  expect_same_bits(outs[0], outs[1], "clean and dirty storage");
 }
 
 TEST_P(AttentionTest, LargeValuesSaturateInFloat16) {
@@ -304,7 +319,8 @@ TEST_P(AttentionTest, LargeValuesSaturateInFloat16) {
 
 // A batch of sequences of many lengths gives each the bits it has alone.
 TEST_P(AttentionTest, AloneAndInABatch) {
-  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) check_alone_and_in_a_batch(dtype);
+  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0, KvDType::kI16})
+    check_alone_and_in_a_batch(dtype);
 }
 
 // How far fewer bits take the result from 16 bits, as root mean squares.
@@ -338,7 +354,7 @@ TEST_P(AttentionTest, FewBitsStayNearSixteen) {
 }
 
 TEST_P(AttentionTest, CopiedBlockReadsTheSame) {
-  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0}) {
+  for (KvDType dtype : {KvDType::kF16, KvDType::kQ8_0, KvDType::kQ4_0, KvDType::kI16}) {
     Shape shape;
     shape.key_dtype = shape.value_dtype = dtype;
     Context context(shape, 30, 1, {0, 1, 2});

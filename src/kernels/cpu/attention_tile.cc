@@ -1,7 +1,7 @@
 #include "kernels/cpu/attention_tile.h"
 
 // clang-format off: the choice of targets comes first, then the loop over them
-#include "kernels/cpu/float_targets.h"
+#include "kernels/cpu/dot_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cc"
 #include <hwy/foreach_target.h>
@@ -21,6 +21,7 @@ namespace vm = quern::vector_math::HWY_NAMESPACE;
 constexpr float kLog2E = 1.44269504f;
 // Maximum of no scores at all; 2 to its difference from any score is zero, and the difference from itself is not NaN.
 constexpr float kNoScore = -1e30f;
+constexpr float kFloatMax = 3.4028234e38f;
 
 HWY_INLINE float exp2_one(float x) {
   const hn::CappedTag<float, 1> d1;
@@ -71,6 +72,51 @@ HWY_INLINE void with_stored(KvDType dtype, const F& f) {
   if (dtype == KvDType::kF16) return f(StoredF16());
   f(StoredF32());
 }
+
+#if HWY_TARGET == HWY_AVX3_DL
+// The same as codes and their scales: [dim / 2][rows at once] pairs.
+void pack_integer_queries(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<int16_t, D> d16;
+  const AttentionSpec& spec = *call.spec;
+  const float factor = spec.softcap > 0 ? spec.scale / spec.softcap : spec.scale * kLog2E;
+  const auto limit = static_cast<float>(kv_code_max(call.key_dim));
+  const int64_t first_row = call.sequences[static_cast<size_t>(tile.sequence)].query_begin + tile.token_begin;
+  const int64_t rows = tile.rows(call);
+  HWY_ALIGN float padded[16];
+  HWY_ALIGN int16_t codes[16];
+  for (int64_t r0 = 0; r0 < rows;) {
+    const int at_once = rows_at_once(rows - r0);
+    auto* target = reinterpret_cast<std::byte*>(scratch.query + r0 * call.key_dim);
+    for (int r = 0; r < at_once; ++r) {
+      const int64_t token = (r0 + r) / call.group, head = tile.kv_head * call.group + (r0 + r) % call.group;
+      const float* query = call.query.row(first_row + token) + head * call.key_dim;
+      const auto piece = [&](int64_t i) {
+        if (i + kLanes <= call.key_dim) return hn::LoadU(d, query + i);
+        for (int64_t k = 0; k < kLanes; ++k) padded[k] = i + k < call.key_dim ? query[i + k] : 0.0f;
+        return hn::Load(d, padded);
+      };
+      auto tops = hn::Zero(di);  // as integers, so that NaN is the largest
+      for (int64_t i = 0; i < call.key_dim; i += kLanes) {
+        tops = hn::Max(tops, hn::BitCast(di, hn::Abs(piece(i))));
+      }
+      const float max = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, tops)));
+      const bool is_zero = max < limit * 0x1p-126f, is_finite = max <= kFloatMax;
+      const V inverse = hn::Set(d, is_zero || !is_finite ? 0.0f : limit / max);
+      scratch.query_scale[r0 + r] = is_zero ? 0.0f : max / limit * factor;
+      for (int64_t i = 0; i < call.key_dim; i += kLanes) {
+        const auto code = is_finite ? hn::NearestInt(hn::Mul(piece(i), inverse)) : hn::Zero(di);
+        hn::Store(hn::DemoteTo(d16, code), d16, codes);
+        for (int64_t k = 0; k < kLanes && i + k < call.key_dim; k += 2) {
+          std::memcpy(target + ((i + k) / 2 * at_once + r) * 4, codes + k, 4);
+        }
+      }
+    }
+    r0 += at_once;
+  }
+}
+#endif
 
 // Queries in the order of the score kernel, [dim][rows at once], scaled so that scores come out in units of log2, or
 // ready for tanh where scores are capped.
@@ -150,6 +196,129 @@ HWY_NOINLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t
   return factor;
 }
 
+#if HWY_TARGET == HWY_AVX3_DL
+// Weights of a row as codes for values of integers: each times the scale of its position's value. Returns the scale.
+HWY_NOINLINE float code_weights(const float* HWY_RESTRICT weights, int64_t begin, int64_t end,
+                                const float* const* value_scales, int16_t* HWY_RESTRICT codes) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<int16_t, D> d16;
+  V scaled[kChunkBlocks];
+  auto tops = hn::Zero(di);  // as integers, so that NaN is the largest
+  for (int64_t p = begin; p < end; p += kKvBlockSize) {
+    const V w = hn::LoadU(d, weights + p);
+    // A position that is not seen may have any scale.
+    const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, hn::LoadU(d, value_scales[p / kKvBlockSize])));
+    scaled[p / kKvBlockSize] = u;
+    tops = hn::Max(tops, hn::BitCast(di, hn::Abs(u)));
+  }
+  const float max = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, tops)));
+  constexpr auto kLimit = static_cast<float>(kv_code_max(kKvValueTerms));
+  const bool is_zero = max < kLimit * 0x1p-126f, is_finite = max <= kFloatMax;
+  const V inverse = hn::Set(d, is_zero || !is_finite ? 0.0f : kLimit / max);
+  for (int64_t p = begin; p < end; p += kKvBlockSize) {
+    const auto code = is_finite ? hn::NearestInt(hn::Mul(scaled[p / kKvBlockSize], inverse)) : hn::Zero(di);
+    hn::StoreU(hn::DemoteTo(d16, code), d16, codes + p);
+  }
+  return is_zero ? 0.0f : max / kLimit;
+}
+#endif
+
+#if HWY_TARGET == HWY_AVX3_DL
+// Lane r of the result: the largest lane of rows[r], for 16 rows; magnitudes as integers, or floats.
+template <class Max>
+HWY_INLINE __m512 largest_lanes(const __m512* rows, const Max& max) {
+  __m512 pairs[8], fours[4];
+#pragma GCC unroll 16
+  for (int i = 0; i < 8; ++i) {
+    const __m512 a = rows[2 * i], b = rows[2 * i + 1];
+    pairs[i] = max(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(pairs[2 * i]), b = _mm512_castps_pd(pairs[2 * i + 1]);
+    fours[i] = max(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  // 0x88 takes the even 128-bit lanes of both, 0xdd the odd ones.
+  const auto halves = [&](__m512 a, __m512 b) {
+    return max(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
+}
+
+// What soften_row() and code_weights() do for one row, for kRows <= 16 that see all of blocks [begin, end): what is one
+// number a row is made for all rows at once. The same bits.
+template <int kRows>
+HWY_INLINE void soften_rows(const AttentionScratch& scratch, int64_t begin, int64_t end,
+                            const float* const* value_scales, float* HWY_RESTRICT max, float* HWY_RESTRICT lane_sum,
+                            float* HWY_RESTRICT factor, float* HWY_RESTRICT code_scale) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<int16_t, D> d16;
+  const auto rows_mask = static_cast<__mmask16>((1 << kRows) - 1);
+  const auto float_max = [](__m512 a, __m512 b) { return _mm512_max_ps(a, b); };
+  const auto bits_max = [](__m512 a, __m512 b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  };
+  __m512 tops[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const float* scores = scratch.scores + r * kChunk;
+    V top = hn::LoadU(d, scores + begin);
+    for (int64_t p = begin + kLanes; p < end; p += kLanes) top = hn::Max(top, hn::LoadU(d, scores + p));
+    tops[r] = top.raw;
+  }
+#pragma GCC unroll 16
+  for (int r = kRows; r < 16; ++r) tops[r] = tops[0];
+  const V old_max = V{_mm512_maskz_loadu_ps(rows_mask, max)};
+  const V new_max = hn::Max(old_max, V{largest_lanes(tops, float_max)});
+  alignas(64) float row_max[16], row_factor[16], inverse[16];
+  hn::Store(new_max, d, row_max);
+  hn::Store(vm::exp2(d, hn::Sub(old_max, new_max)), d, row_factor);
+  _mm512_mask_storeu_ps(max, rows_mask, new_max.raw);
+  for (int r = 0; r < kRows; ++r) {
+    float* scores = scratch.scores + r * kChunk;
+    const V top = hn::Set(d, row_max[r]);
+    V sum = hn::Zero(d);
+    auto magnitude = hn::Zero(di);
+    for (int64_t p = begin; p < end; p += kLanes) {
+      const V w = vm::exp2(d, hn::Sub(hn::LoadU(d, scores + p), top));
+      sum = hn::Add(sum, w);
+      const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, hn::LoadU(d, value_scales[p / kKvBlockSize])));
+      magnitude = hn::Max(magnitude, hn::BitCast(di, hn::Abs(u)));
+      hn::StoreU(u, d, scores + p);
+    }
+    tops[r] = _mm512_castsi512_ps(magnitude.raw);
+    factor[r] = row_factor[r];
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, lane_sum + r * 16), hn::Set(d, row_factor[r]), sum), d, lane_sum + r * 16);
+  }
+  const V top = V{largest_lanes(tops, bits_max)};
+  constexpr auto kLimit = static_cast<float>(kv_code_max(kKvValueTerms));
+  const V limit = hn::Set(d, kLimit);
+  const auto is_zero = hn::Lt(top, hn::Set(d, kLimit * 0x1p-126f));
+  const auto is_finite = hn::Le(top, hn::Set(d, kFloatMax));
+  hn::Store(hn::IfThenElseZero(is_finite, hn::IfThenZeroElse(is_zero, hn::Div(limit, top))), d, inverse);
+  _mm512_mask_storeu_ps(code_scale, rows_mask, hn::IfThenZeroElse(is_zero, hn::Div(top, limit)).raw);
+  for (int r = 0; r < kRows; ++r) {
+    const float* scores = scratch.scores + r * kChunk;
+    const V inv = hn::Set(d, inverse[r]);
+    for (int64_t p = begin; p < end; p += kLanes) {
+      // Of a row that is not finite any codes do: their scale is not a number either.
+      const auto code = hn::NearestInt(hn::Mul(hn::LoadU(d, scores + p), inv));
+      hn::StoreU(hn::DemoteTo(d16, code), d16, scratch.weights + r * kChunk + p);
+    }
+  }
+}
+
+// Adds what blocks [begin, end) of a chunk weigh, once their weights are codes.
+template <int kRows>
+HWY_INLINE void weigh_integers(const AttentionCall& call, const AttentionScratch& scratch, const Chunk& chunk,
+                               int64_t begin, int64_t end, const float* factor, const float* scale, float* acc) {
+  const ValueRange values = {chunk.values, chunk.value_stride, begin, end};
+  weigh_integer_range<kRows>(values, 0, call.value_stride, {scratch.weights, scale}, factor, acc, call.value_stride);
+}
+#endif
+
 // One step of the online softmax for kRows rows over the part of a chunk that they see.
 template <int kRows>
 HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch,
@@ -159,10 +328,33 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
   if (begin >= end) return;
   const int64_t first_block = begin / kKvBlockSize, end_block = (end + kKvBlockSize - 1) / kKvBlockSize;
   const float* query = scratch.query + group.first * call.key_dim;
-  with_stored(chunk.key_dtype, [&](auto stored) {
-    score_range<decltype(stored), kRows>(query, call.key_dim, chunk.keys, first_block, end_block, scratch.scores);
-  });
+#if HWY_TARGET == HWY_AVX3_DL
+  if (chunk.key_dtype == KvDType::kI16) {
+    score_integer_range<kRows>(query, scratch.query_scale + group.first, call.key_dim, {chunk.keys, chunk.key_scales},
+                               first_block, end_block, scratch.scores);
+  } else
+#endif
+  {
+    with_stored(chunk.key_dtype, [&](auto stored) {
+      score_range<decltype(stored), kRows>(query, call.key_dim, chunk.keys, first_block, end_block, scratch.scores);
+    });
+  }
   float factor[kRows];
+  float* const acc = state.acc + group.first * call.value_stride;
+#if HWY_TARGET == HWY_AVX3_DL
+  const int64_t whole_begin = first_block * kKvBlockSize, whole_end = end_block * kKvBlockSize;
+  float code_scale[16];
+  if (chunk.value_dtype == KvDType::kI16 && call.spec->softcap <= 0 && call.spec->alibi == nullptr) {
+    // The first row ends first, the last begins last.
+    const VisibleRange first = visible_range(call, tile, group.first / call.group);
+    const VisibleRange last = visible_range(call, tile, (group.first + kRows - 1) / call.group);
+    if (last.begin - chunk_begin <= whole_begin && first.end - chunk_begin >= whole_end) {
+      soften_rows<kRows>(scratch, whole_begin, whole_end, chunk.value_scales, state.max + group.first,
+                         scratch.lane_sum + group.first * 16, factor, code_scale);
+      return weigh_integers<kRows>(call, scratch, chunk, whole_begin, whole_end, factor, code_scale, acc);
+    }
+  }
+#endif
   for (int r = 0; r < kRows; ++r) {
     const int64_t row = group.first + r;
     VisibleRange visible = visible_range(call, tile, row / call.group);
@@ -176,10 +368,18 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
     factor[r] = soften_row(scratch.scores + r * kChunk, first_block * kKvBlockSize, end_block * kKvBlockSize, visible,
                            call.spec->softcap, state.max[row], scratch.lane_sum + row * 16);
   }
+#if HWY_TARGET == HWY_AVX3_DL
+  if (chunk.value_dtype == KvDType::kI16) {
+    for (int r = 0; r < kRows; ++r) {
+      code_scale[r] = code_weights(scratch.scores + r * kChunk, whole_begin, whole_end, chunk.value_scales,
+                                   scratch.weights + r * kChunk);
+    }
+    return weigh_integers<kRows>(call, scratch, chunk, whole_begin, whole_end, factor, code_scale, acc);
+  }
+#endif
   const ValueRange values = {chunk.values, chunk.value_stride, begin, end};
   with_stored(chunk.value_dtype, [&](auto stored) {
-    weigh_range<decltype(stored), kRows>(values, 0, call.value_stride, scratch.scores, factor,
-                                         state.acc + group.first * call.value_stride, call.value_stride);
+    weigh_range<decltype(stored), kRows>(values, 0, call.value_stride, scratch.scores, factor, acc, call.value_stride);
   });
 }
 
@@ -258,7 +458,14 @@ void finish(const AttentionCall& call, const AttentionTile& tile, const SoftmaxS
 
 void attend(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
   const int64_t rows = tile.rows(call);
-  pack_queries(call, tile, scratch.query);
+#if HWY_TARGET == HWY_AVX3_DL
+  if (call.cache != nullptr && call.cache->key.dtype == KvDType::kI16) {
+    pack_integer_queries(call, tile, scratch);
+  } else
+#endif
+  {
+    pack_queries(call, tile, scratch.query);
+  }
   if (tile.segment >= 0) {
     return attend_segment(call, tile, scratch, tile.segment,
                           SoftmaxState::at(call.partials + tile.partial_offset, rows));
@@ -280,6 +487,10 @@ void attend(const AttentionCall& call, const AttentionTile& tile, const Attentio
   finish(call, tile, total);
 }
 
+bool multiplies_integers() {
+  return kHasIntegers;
+}
+
 void merge_segments(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
   const int64_t rows = tile.rows(call);
   const int64_t elements = SoftmaxState::elements(rows, call.value_stride);
@@ -298,8 +509,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace quern::cpu::attention {
+HWY_EXPORT(multiplies_integers);
 HWY_EXPORT(attend);
 HWY_EXPORT(merge_segments);
+
+bool has_integers() {
+  return HWY_DYNAMIC_DISPATCH(multiplies_integers)();
+}
 
 void attend_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
   HWY_DYNAMIC_DISPATCH(attend)(call, tile, scratch);

@@ -10,6 +10,10 @@
 //   segment   256 positions   starts from nothing; segments are merged in ascending order
 //
 // A masked position adds an exact zero, so the same bits come out whether a tile holds one query or many.
+//
+// Keys and values of 16-bit integers (KvDType::kI16) are multiplied as such where the instruction set adds up pairs of
+// products (VNNI): a query becomes codes with one scale, as a key is; a row's weights of a chunk are multiplied by the
+// values' scales and become codes with one scale. Sums of a score and of a chunk's values are exact integers.
 // Rows of a tile: row = token * group + head within the group. Scores are kept in units of log2.
 #pragma once
 
@@ -69,13 +73,15 @@ struct SoftmaxState {
 
 // A thread's working memory, carved from one array of `elements` floats.
 struct AttentionScratch {
-  float* query;     // [rows, key_dim], packed for the score kernel
-  float* keys;      // [kChunkBlocks][key_dim][16]
-  float* values;    // [kChunk, stride]: the chunk's values, or its keys before they are transposed
-  float* scores;    // [kRowsMax, kChunk]
-  float* lane_sum;  // [rows, 16]: sums of weights, one per lane
-  float* segment;   // SoftmaxState
-  float* total;     // SoftmaxState
+  float* query;        // [rows, key_dim], packed for the score kernel: floats, or pairs of codes in half the room
+  float* query_scale;  // [rows], of codes
+  float* keys;         // [kChunkBlocks][key_dim][16]
+  float* values;       // [kChunk, stride]: the chunk's values, or its keys before they are transposed
+  float* scores;       // [kRowsMax, kChunk]
+  int16_t* weights;    // [kRowsMax, kChunk]: codes of scores that became weights
+  float* lane_sum;     // [rows, 16]: sums of weights, one per lane
+  float* segment;      // SoftmaxState
+  float* total;        // SoftmaxState
 
   static constexpr int64_t kRowsMax = 12;  // rows that a kernel takes at a time, at most
 
@@ -90,9 +96,11 @@ struct AttentionScratch {
       return part;
     };
     s.query = take(rows * call.key_dim);
+    s.query_scale = take(rows);
     s.keys = take(kChunk * call.key_dim);
     s.values = take(kChunk * stride);
     s.scores = take(kRowsMax * kChunk);
+    s.weights = reinterpret_cast<int16_t*>(take(kRowsMax * kChunk / 2));
     s.lane_sum = take(rows * 16);
     s.segment = take(SoftmaxState::elements(rows, call.value_stride));
     s.total = take(SoftmaxState::elements(rows, call.value_stride));
@@ -119,6 +127,8 @@ inline VisibleRange visible_range(const AttentionCall& call, const AttentionTile
 }
 
 namespace attention {
+// Whether 16-bit integers are multiplied as such by the instruction set in use.
+bool has_integers();
 // Computes a tile: its rows of `out`, or one segment's state.
 void attend_tile(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch);
 // Merges the states of a tile's segments in order and writes its rows of `out`.

@@ -97,6 +97,10 @@ void CpuDevice::attention(Mat query, const KvStorage& storage, int32_t layer, st
                        sequences, spec, out);
 }
 
+KvDType CpuDevice::fast_kv_dtype() const {
+  return cpu::attention::has_integers() ? KvDType::kI16 : KvDType::kF16;
+}
+
 void CpuDevice::attention_full(Mat query, Mat key, Mat value, int32_t num_kv_heads,
                                std::span<const SequenceSpan> sequences, const AttentionSpec& spec, Mat out) {
   checks::attention_full(query, key, value, num_kv_heads, sequences, spec, out);

@@ -97,7 +97,11 @@ constexpr int32_t kSignedZero = 128;
 template <int kBits>
 struct Dot {
   static constexpr int kPartialGroups = 0;
-  static HWY_INLINE V32 add(V32 total, Codes w, Acts a) { return V32{_mm512_dpbusd_epi32(total.raw, w.raw, a.raw)}; }
+  static HWY_INLINE V32 add(V32 total, Codes w, Acts a) {
+    // Spelled out: GCC 12 copies the sums of the intrinsic from register to register, and spills some.
+    asm("vpdpbusd %2, %1, %0" : "+v"(total.raw) : "v"(w.raw), "v"(a.raw));
+    return total;
+  }
 };
 
 HWY_INLINE V32 multiply_only(Codes w, Acts a) {

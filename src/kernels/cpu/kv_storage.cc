@@ -22,7 +22,8 @@ size_t vector_bytes(const KvSection& section) {
   switch (section.dtype) {
     case KvDType::kF32: return elements * 4;
     case KvDType::kF16:
-    case KvDType::kBF16: return elements * 2;
+    case KvDType::kBF16:
+    case KvDType::kI16: return elements * 2;
     case KvDType::kQ8_0: return elements;
     case KvDType::kQ4_0: return static_cast<size_t>(section.groups) * kKvGroupNibbleBytes;
   }
@@ -34,13 +35,16 @@ size_t place(KvSection& section, KvDType dtype, int64_t dim, bool transposed, si
   section.dtype = dtype;
   section.transposed = transposed;
   section.dim = dim;
-  section.stride = transposed ? dim : static_cast<int64_t>(round_up(static_cast<size_t>(dim), kKvBlockSize));
+  const size_t unit = !transposed ? kKvBlockSize : dtype == KvDType::kI16 ? 2 : 1;
+  section.stride = static_cast<int64_t>(round_up(static_cast<size_t>(dim), unit));
   const bool scaled = dtype == KvDType::kQ8_0 || dtype == KvDType::kQ4_0;
   section.groups = scaled ? (dim + kKvScaleGroup - 1) / kKvScaleGroup : 0;
   section.offset = offset;
   offset = round_up(offset + kKvBlockSize * vector_bytes(section), kLine);
   section.scales_offset = offset;
-  return round_up(offset + kKvBlockSize * static_cast<size_t>(section.groups) * sizeof(uint16_t), kLine);
+  const size_t scale_bytes =
+      dtype == KvDType::kI16 ? sizeof(float) : static_cast<size_t>(section.groups) * sizeof(uint16_t);
+  return round_up(offset + kKvBlockSize * scale_bytes, kLine);
 }
 
 }  // namespace

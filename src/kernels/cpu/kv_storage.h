@@ -9,7 +9,9 @@
 // values. Q8_0 sections hold int8 elements in the same order, followed by float16 scales, one per 32 elements of a
 // position's vector: [groups][16] after transposed keys, [16][groups] otherwise. Q4_0 has the same scales; its elements
 // are nibbles q + 8, of which a byte holds elements i (low) and i + 16 of a group of 32, so that each byte is of one
-// position: [groups][16 bytes][16] where transposed, else [16][groups][16 bytes]. Sections start at 64-byte boundaries.
+// position: [groups][16 bytes][16] where transposed, else [16][groups][16 bytes]. I16 sections hold pairs that one
+// instruction adds up: keys [key_dim / 2][16][2], of two dimensions; values [8][value_stride][2], of two positions;
+// then float32 scales [16]. Sections start at 64-byte boundaries.
 #pragma once
 
 #include <utility>
@@ -29,7 +31,7 @@ struct KvSection {
   int64_t stride = 0;        // elements from one position to the next; 16 positions apart by dim where transposed
   int64_t groups = 0;        // Q8_0, Q4_0: scales per position
   size_t offset = 0;         // bytes from the head's start
-  size_t scales_offset = 0;  // Q8_0, Q4_0: bytes from the head's start
+  size_t scales_offset = 0;  // Q8_0, Q4_0, I16: bytes from the head's start
 };
 
 struct KvLayer {

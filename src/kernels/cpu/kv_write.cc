@@ -118,6 +118,56 @@ void place_scale(uint16_t scale, int64_t group, const KvSection& section, int64_
   reinterpret_cast<uint16_t*>(head + section.scales_offset)[at] = scale;
 }
 
+// A whole vector at once: its elements share a scale.
+void write_i16(const float* source, const KvSection& section, int64_t position, std::byte* head) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<int16_t, D> d16;
+  const hn::CappedTag<float, 1> d1;
+  const hn::RebindToSigned<decltype(d1)> di1;
+  // Compared as integers, magnitudes keep their order and NaN is the largest.
+  auto tops = hn::Zero(di);
+  int64_t i = 0;
+  for (; i + kLanes <= section.dim; i += kLanes) {
+    tops = hn::Max(tops, hn::BitCast(di, hn::Abs(hn::LoadU(d, source + i))));
+  }
+  int32_t top = hn::GetLane(hn::MaxOfLanes(di, tops));
+  for (; i < section.dim; ++i) {
+    top = std::max(top, hn::GetLane(hn::BitCast(di1, hn::Abs(hn::LoadU(d1, source + i)))));
+  }
+  float max = 0;
+  std::memcpy(&max, &top, sizeof max);
+  const auto limit = static_cast<float>(kv_code_max(section.transposed ? section.dim : kKvValueTerms));
+  // Below this the inverse would not be finite. Not-a-number and infinity stand in the scale alone.
+  const bool is_zero = max < limit * 0x1p-126f, is_finite = max <= 3.4028234e38f;
+  const float inverse = is_zero || !is_finite ? 0.0f : limit / max;
+  reinterpret_cast<float*>(head + section.scales_offset)[position] = is_zero ? 0.0f : max / limit;
+  auto* target = reinterpret_cast<int16_t*>(head + section.offset);
+  HWY_ALIGN float padded[kPiece];
+  HWY_ALIGN int16_t codes[kPiece];
+  for (int64_t first = 0; first < section.dim; first += kPiece) {
+    const int64_t count = HWY_MIN(kPiece, section.dim - first);
+    const float* values = source + first;
+    if (count < kPiece) {
+      for (int64_t k = 0; k < kPiece; ++k) padded[k] = k < count ? values[k] : 0.0f;
+      values = padded;
+    }
+    for (int64_t k = 0; k < kPiece; k += kLanes) {
+      const auto code =
+          is_finite ? hn::NearestInt(hn::Mul(hn::LoadU(d, values + k), hn::Set(d, inverse))) : hn::Zero(di);
+      hn::StoreU(hn::DemoteTo(d16, code), d16, codes + k);
+    }
+    if (section.transposed) {
+      for (int64_t k = 0; k < count; k += 2) {
+        std::memcpy(target + (first + k) * kKvBlockSize + 2 * position, codes + k, 2 * sizeof(int16_t));
+      }
+    } else {
+      int16_t* pair = target + (position / 2 * section.stride + first) * 2 + position % 2;
+      for (int64_t k = 0; k < count; ++k) pair[2 * k] = codes[k];
+    }
+  }
+}
+
 template <class T>
 HWY_INLINE void place(const T* piece, int64_t first, int64_t count, const KvSection& section, int64_t position,
                       std::byte* head) {
@@ -130,6 +180,7 @@ HWY_INLINE void place(const T* piece, int64_t first, int64_t count, const KvSect
 }
 
 void write_vector(const float* source, const KvSection& section, int64_t position, std::byte* head) {
+  if (section.dtype == KvDType::kI16) return write_i16(source, section, position, head);
   HWY_ALIGN float padded[kPiece];
   HWY_ALIGN uint16_t halves[kPiece];
   HWY_ALIGN int8_t bytes[kPiece];
@@ -159,6 +210,7 @@ void write_vector(const float* source, const KvSection& section, int64_t positio
         place_scale(to_q4_0(values, nibbles), first / kKvScaleGroup, section, position, head);
         place_nibbles(nibbles, first / kKvScaleGroup, section, position, head);
         break;
+      case KvDType::kI16: break;  // above
     }
   }
 }

@@ -57,24 +57,27 @@ MatmulPlan MatmulPlan::in_place(int64_t rows, int64_t cols, int64_t num_tokens, 
 
 MatmulPlan MatmulPlan::packed(int64_t rows, int64_t cols, int64_t num_tokens, size_t panel_bytes, int32_t num_threads) {
   MatmulPlan plan{.rows = rows, .num_tokens = num_tokens};
-  constexpr int64_t kPair = 2 * kPanelRows;
-  const int64_t num_pairs = ceil_div(rows, kPair);
-  const auto pair_bytes = static_cast<int64_t>(2 * panel_bytes);
+  // Kernels take two panels together for a few tokens, three for more.
+  constexpr int64_t kFewTokens = 8;
+  const int64_t unit_panels = num_tokens <= kFewTokens ? 2 : 3;
+  const int64_t unit_rows = unit_panels * kPanelRows;
+  const int64_t num_units = ceil_div(rows, unit_rows);
+  const int64_t unit_bytes = unit_panels * static_cast<int64_t>(panel_bytes);
   if (num_tokens <= kTileTokens) {
     plan.token_chunk = kTileTokens;
-    const double pair_us = std::max(static_cast<double>(kPair * cols * num_tokens) / kIntegerMacsPerUs,
-                                    static_cast<double>(pair_bytes) / kBytesPerUs);
-    plan.row_chunk = kPair * units_per_task(num_pairs, pair_us, num_threads);
+    const double unit_us = std::max(static_cast<double>(unit_rows * cols * num_tokens) / kIntegerMacsPerUs,
+                                    static_cast<double>(unit_bytes) / kBytesPerUs);
+    plan.row_chunk = unit_rows * units_per_task(num_units, unit_us, num_threads);
     return plan;
   }
   // Many tiles: the panels of a task stay in the cache while the tiles pass by. Too few tasks: cut the tokens, then the
   // rows.
   const int64_t tasks_wanted = kTasksPerThread * num_threads;
   const int64_t num_tiles = ceil_div(num_tokens, kTileTokens);
-  int64_t pairs = std::clamp<int64_t>(kCacheBytes / pair_bytes, 1, num_pairs);
-  const int64_t token_chunks = std::clamp<int64_t>(tasks_wanted / ceil_div(num_pairs, pairs), 1, num_tiles);
-  pairs = std::min(pairs, std::max<int64_t>(1, num_pairs * token_chunks / tasks_wanted));
-  plan.row_chunk = kPair * pairs;
+  int64_t units = std::clamp<int64_t>(kCacheBytes / unit_bytes, 1, num_units);
+  const int64_t token_chunks = std::clamp<int64_t>(tasks_wanted / ceil_div(num_units, units), 1, num_tiles);
+  units = std::min(units, std::max<int64_t>(1, num_units * token_chunks / tasks_wanted));
+  plan.row_chunk = unit_rows * units;
   plan.token_chunk = kTileTokens * ceil_div(num_tiles, token_chunks);
   return plan;
 }

@@ -15,7 +15,8 @@ struct MatmulPlan {
 
   // Weights read in place: row chunks are multiples of kFloatTileRows.
   static MatmulPlan in_place(int64_t rows, int64_t cols, int64_t num_tokens, int32_t num_threads);
-  // Packed weights: row chunks are pairs of panels, token chunks multiples of kTileTokens.
+  // Packed weights: row chunks are pairs of panels, of three for more than a few tokens; token chunks multiples of
+  // kTileTokens.
   static MatmulPlan packed(int64_t rows, int64_t cols, int64_t num_tokens, size_t panel_bytes, int32_t num_threads);
 
   struct Part {

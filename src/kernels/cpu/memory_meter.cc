@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/kv_storage.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/packed_size.h"
@@ -34,6 +35,10 @@ Result<std::unique_ptr<KvStorage>> MemoryMeter::allocate_kv(std::span<const KvLa
     count_.kv_bytes += taken(layer.bytes, heads * layer.head_bytes);
   }
   return storage;
+}
+
+KvDType MemoryMeter::fast_kv_dtype() const {
+  return cpu::attention::has_integers() ? KvDType::kI16 : KvDType::kF16;
 }
 
 void MemoryMeter::upload(std::span<const float> host, float* device) {

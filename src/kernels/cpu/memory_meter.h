@@ -20,6 +20,7 @@ class MemoryMeter final : public Device {
 
   std::string_view name() const override { return "meter"; }
   bool works_in_host_memory() const override { return true; }  // as the CPU device
+  KvDType fast_kv_dtype() const override;                      // likewise
   Result<std::unique_ptr<Buffer>> allocate(int64_t elements) override;
   Result<std::unique_ptr<KvStorage>> allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) override;
   void upload(std::span<const float> host, float* device) override;

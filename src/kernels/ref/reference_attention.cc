@@ -57,7 +57,19 @@ float round_bf16(float value) {
   return bf16_to_f32(f32_to_bf16(value));
 }
 
-void store(const float* source, float* target, int64_t dim, KvDType dtype) {
+// Codes of at most `limit`, the vector's largest magnitude. NaN and infinity make NaN of all elements.
+void round_i16(const float* source, float* target, int64_t count, int32_t limit) {
+  float max = 0;
+  for (int64_t i = 0; i < count; ++i) max = std::fabs(source[i]) <= max ? max : std::fabs(source[i]);
+  const auto top = static_cast<float>(limit);
+  const bool is_zero = max < top * 0x1p-126f;
+  for (int64_t i = 0; i < count; ++i) {
+    target[i] = is_zero ? 0.0f : std::isfinite(max) ? std::nearbyint(source[i] * (top / max)) * (max / top) : NAN;
+  }
+}
+
+// terms: of the sums that the vector's codes take part in (kI16).
+void store(const float* source, float* target, int64_t dim, KvDType dtype, int64_t terms) {
   switch (dtype) {
     case KvDType::kF32: std::copy_n(source, dim, target); return;
     case KvDType::kF16: std::transform(source, source + dim, target, round_f16); return;
@@ -68,6 +80,7 @@ void store(const float* source, float* target, int64_t dim, KvDType dtype) {
     case KvDType::kQ4_0:
       for (int64_t i = 0; i < dim; i += 32) round_q4_0(source + i, target + i, std::min<int64_t>(32, dim - i));
       return;
+    case KvDType::kI16: round_i16(source, target, dim, kv_code_max(terms)); return;
   }
 }
 
@@ -121,16 +134,16 @@ void ReferenceDevice::write_kv(Mat key, Mat value, std::span<const int32_t> slot
   checks::write_kv(key, value, slots, storage, layer);
   const KvLayerSpec& spec = storage.layers[static_cast<size_t>(layer)];
   ReferenceKv::Layer& data = static_cast<ReferenceKv&>(storage).data[static_cast<size_t>(layer)];
-  auto write = [&](Mat source, std::vector<float>& target, int32_t dim, KvDType dtype) {
+  auto write = [&](Mat source, std::vector<float>& target, int32_t dim, KvDType dtype, int64_t terms) {
     for (size_t t = 0; t < slots.size(); ++t) {
       for (int64_t h = 0; h < spec.num_kv_heads; ++h) {
         store(source.row(static_cast<int64_t>(t)) + h * dim,
-              target.data() + (int64_t{slots[t]} * spec.num_kv_heads + h) * dim, dim, dtype);
+              target.data() + (int64_t{slots[t]} * spec.num_kv_heads + h) * dim, dim, dtype, terms);
       }
     }
   };
-  write(key, data.keys, spec.key_dim, spec.key_dtype);
-  if (!spec.value_in_key) write(value, data.values, spec.value_dim, spec.value_dtype);
+  write(key, data.keys, spec.key_dim, spec.key_dtype, spec.key_dim);
+  if (!spec.value_in_key) write(value, data.values, spec.value_dim, spec.value_dtype, kKvValueTerms);
 }
 
 void ReferenceDevice::copy_kv_block(KvStorage& storage, int32_t source, int32_t target) {

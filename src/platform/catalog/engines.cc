@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/kv_sizing.h"
 #include "engine/memory_estimate.h"
+#include "hardware/inventory/tool_run.h"
 #include "platform/catalog/catalog_reader.h"
 #include "platform/catalog/estimate.h"
 #include "platform/home.h"
@@ -128,13 +129,8 @@ Result<std::string> find_engine_program(std::string_view engine) {
     if (is_executable(*set)) return *set;
     return not_found(fmt::format("{} {}: is no program", program->variable, *set));
   }
-  const std::string path = environment("PATH").value_or("");
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    const fs::path folder = path.substr(begin, end - begin);
-    if (folder.is_absolute() && is_executable(folder / program->name)) return (folder / program->name).string();
-    begin = end + 1;
-  }
+  std::string found = find_on_path(environment("PATH").value_or(""), program->name);
+  if (!found.empty()) return found;
   return not_found(fmt::format("{} is not on PATH, and {} is not set", program->name, program->variable));
 }
 

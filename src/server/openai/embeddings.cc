@@ -70,7 +70,8 @@ ApiResult<EmbeddingsJob> prepare(const ModelTable& models, const http::Request& 
   const auto& [body, model] = *read;
   EmbeddingsJob job{.model = model, .inputs = {}};
   Fields fields(body);
-  fields.accept({"model", "user"});
+  // RAGFlow's word to a proxy that may stand between: there is nothing here to drop.
+  fields.accept({"model", "user", "drop_params"});
   const Json* input = fields.any("input");
   if (input == nullptr) fields.fault("input", "input: is missing");
   const auto format = fields.string("encoding_format").value_or("float");

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests that need OpenAI's client for Node: run.sh QUERN. The client, as package-lock.json names it, goes into
-# build/clients-node. Exit 77 (skipped) without Node or when the package registry cannot be reached.
+# Runs the tests that need OpenAI's client for Node and LangChain for JavaScript: run.sh QUERN. Both, as package-lock.json
+# names them, go into build/clients-node. Exit 77 (skipped) without Node or when the package registry cannot be reached.
 set -eu
 cd "$(dirname "$0")/../../.."
 QUERN_BINARY=$(realpath "$1")
@@ -17,5 +17,5 @@ if ! cmp -s $source/package-lock.json $target/installed; then
   cp $source/package-lock.json $target/installed
 fi
 # A module looks for packages beside itself.
-cp $source/clients_test.js $target
-QUERN_GOLDEN=$PWD/tests/golden exec node --test $target/clients_test.js
+cp $source/*_test.js $target
+QUERN_GOLDEN=$PWD/tests/golden exec node --test $target/clients_test.js $target/langchain_test.js
