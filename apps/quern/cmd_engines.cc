@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "catalog_report.h"
 #include "command.h"
-#include "platform/catalog/engines.h"
+#include "platform/catalog/describe.h"
 #include "platform/model_name.h"
 
 namespace quern::cli {
@@ -15,22 +15,6 @@ struct EnginesOptions {
   std::string model;
   bool json = false;
 };
-
-Json check_json(const EngineCheck& check) {
-  Json variants = Json::array();
-  for (const VariantCheck& variant : check.variants) {
-    variants.push_back({{"tag", variant.variant->tag},
-                        {"format", variant.variant->format},
-                        {"runs", variant.reason.empty()},
-                        {"reason", variant.reason.empty() ? Json(nullptr) : Json(variant.reason)},
-                        {"note", variant.note.empty() ? Json(nullptr) : Json(variant.note)}});
-  }
-  return {{"engine", check.engine},
-          {"runs", check.runs()},
-          {"reason", check.reason.empty() ? Json(nullptr) : Json(check.reason)},
-          {"program", check.program.empty() ? Json(nullptr) : Json(check.program)},
-          {"variants", std::move(variants)}};
-}
 
 void print_check(const EngineCheck& check) {
   if (!check.runs()) {
@@ -66,7 +50,7 @@ Status engines(const EnginesOptions& options) {
   Json data = Json::array();
   for (const EngineCheck& check : check_engines(*entry.model, variants, {})) {
     if (options.json) {
-      data.push_back(check_json(check));
+      data.push_back(engine_check_json(check));
     } else {
       print_check(check);
     }

@@ -7,7 +7,7 @@
 #include "command.h"
 #include "engine/kv_sizing.h"
 #include "model_arg.h"
-#include "platform/catalog/estimate.h"
+#include "platform/catalog/describe.h"
 
 namespace quern::cli {
 namespace {
@@ -24,18 +24,11 @@ Status estimate(const EstimateOptions& options) {
   const MemoryEstimate& memory = estimate.memory;
   const int64_t available = available_memory_bytes();
   if (options.json) {
-    print_json({{"model", options.model},
-                {"basis", estimate.path.empty() ? "catalogue" : "files"},
-                {"path", estimate.path.empty() ? Json(nullptr) : Json(estimate.path.string())},
-                {"weights", memory.weights},
-                {"weights_mapped", memory.weights_mapped},
-                {"kv_cache", memory.kv_cache},
-                {"activations", memory.activations},
-                {"overhead", memory.overhead},
-                {"total", memory.total()},
-                {"available", available},
-                {"max_model_len", memory.max_model_len},
-                {"kv_bytes_per_token", memory.kv_bytes_per_token}});
+    Json json = {{"model", options.model},
+                 {"basis", estimate.path.empty() ? "catalogue" : "files"},
+                 {"path", estimate.path.empty() ? Json(nullptr) : Json(estimate.path.string())}};
+    json.update(memory_json(memory));
+    print_json(json);
     return {};
   }
   const std::pair<const char*, int64_t> lines[] = {{"weights", memory.weights},         {"kv cache", memory.kv_cache},

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "model_arg.h"
 #include "platform/catalog/catalog.h"
+#include "platform/catalog/describe.h"
 
 namespace quern::cli {
 namespace {
@@ -41,7 +42,7 @@ Status list_catalog(const StoreOptions& options) {
   Json data = Json::array();
   for (const CatalogModel* model : catalog.models()) {
     for (const CatalogVariant& variant : model->variants) {
-      if (options.json) data.push_back(variant_json(*model, variant));
+      if (options.json) data.push_back(catalog_variant_json(*model, variant));
       if (options.json) continue;
       std::printf("%-30s %-14s %-12s %10s  %s\n", (model->name + ":" + variant.tag).c_str(), model->kind.c_str(),
                   variant.format.c_str(), size_text(variant.bytes).c_str(), model->description.c_str());

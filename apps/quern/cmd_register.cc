@@ -10,6 +10,7 @@
 #include "formats/gguf/gguf_folder.h"
 #include "input.h"
 #include "models/loader.h"
+#include "platform/catalog/describe.h"
 #include "platform/catalog/registrations.h"
 #include "platform/http_client.h"
 #include "platform/model_name.h"
@@ -88,7 +89,7 @@ Result<std::string> document_of_source(const std::string& from) {
 
 Json registration_json(const Registration& registration) {
   if (!registration.fault.empty()) return {{"name", registration.name}, {"fault", registration.fault}};
-  Json json = model_json(registration.model);
+  Json json = catalog_model_json(registration.model);
   Json tags = Json::array();
   for (const CatalogVariant& variant : registration.model.variants) tags.push_back(variant.tag);
   json["variants"] = std::move(tags);
@@ -116,7 +117,7 @@ Status list(const RegisterOptions& options) {
       std::printf("%-36s broken: %s\n", registration.name.c_str(), registration.fault.c_str());
     } else {
       std::printf("%-36s %-14s %s\n", registration.name.c_str(), registration.model.kind.c_str(),
-                  source_text(registration.model.variants.front().sources.front()).c_str());
+                  catalog_source_text(registration.model.variants.front().sources.front()).c_str());
     }
   }
   if (options.json) print_json({{"data", data}});

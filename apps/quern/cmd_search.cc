@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "catalog_report.h"
 #include "command.h"
+#include "platform/catalog/describe.h"
 
 namespace quern::cli {
 namespace {
@@ -27,7 +28,7 @@ Status search(const SearchOptions& options) {
   Json data = Json::array();
   for (const CatalogModel* model : catalog.search(options.query)) {
     if (options.json) {
-      data.push_back(model_json(*model));
+      data.push_back(catalog_model_json(*model));
       continue;
     }
     std::printf("%-36s %-14s %-34s %s\n", model->name.c_str(), model->kind.c_str(), sizes_text(*model).c_str(),

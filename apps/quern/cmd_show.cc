@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "catalog_report.h"
 #include "command.h"
+#include "platform/catalog/describe.h"
 #include "platform/model_name.h"
 #include "platform/pull.h"
 
@@ -19,8 +20,8 @@ struct ShowOptions {
 
 // The variant's facts first, then the model's where it says nothing.
 Json entry_json(const Catalog::Entry& entry) {
-  Json json = variant_json(*entry.model, *entry.variant);
-  const Json model = model_json(*entry.model);
+  Json json = catalog_variant_json(*entry.model, *entry.variant);
+  const Json model = catalog_model_json(*entry.model);
   for (const auto& item : model.items()) {
     if (!json.contains(item.key())) json[item.key()] = item.value();
   }

@@ -7,6 +7,7 @@
 #include "server/anthropic/routes.h"
 #include "server/basic/routes.h"
 #include "server/batches/routes.h"
+#include "server/catalog/routes.h"
 #include "server/devices/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
@@ -163,6 +164,7 @@ void App::collect_routes() {
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
   append(routes_, ollama::routes(options_.fleet));
+  append(routes_, catalog::routes());
   append(routes_, responses::routes(*responses_));
   append(routes_, batches::file_routes(*batches_));
   append(routes_, batches::batch_routes(*batches_, *batch_runner_));

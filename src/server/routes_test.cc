@@ -47,7 +47,7 @@ TEST_F(RoutesTest, OnlyLivenessPagesAndSigningInAreOpen) {
   for (const Route& route : app_->routes()) {
     if (route.access != Access::kKey) open.insert(described(route));
   }
-  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready",
+  EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready", "get /setup",
                                          "get /v1/cluster/auth", "get /v1/admin/setup/status", "post /v1/admin/setup",
                                          "post /token", "post /v1/auth/refresh", "get /api/oidc/authorize",
                                          "get /api/oidc/callback"}));
