@@ -78,8 +78,8 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   // Whoever holds a key may launch (what each may, his scopes say), or whoever is on this machine where there are none.
   app.management_allowed = app.people != nullptr || !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
-  const std::string store = options.is_worker ? ":memory:" : (quern_home() / "server.db").string();
-  app.store_path = options.store_path.empty() ? store : options.store_path;
+  app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
+  app.runs_batches = !options.is_worker;
   app.root_path = options.root_path;
   while (app.root_path.ends_with('/')) app.root_path.pop_back();
   if (!app.root_path.empty() && app.root_path.front() != '/') {

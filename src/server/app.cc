@@ -176,7 +176,7 @@ void App::collect_routes() {
 
 void App::set_ready() {
   ready_.store(true);
-  batch_runner_->start();
+  if (options_.runs_batches) batch_runner_->start();
 }
 
 void App::stop() {

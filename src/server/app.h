@@ -35,6 +35,7 @@ struct AppOptions {
   std::string root_path;                         // "/prefix": also served below it
   std::string store_path;                        // database of responses, files and batches; ":memory:" keeps nothing
   AdapterRules adapters;                         // who may load them
+  bool runs_batches = true;                      // a worker leaves the database's batches to the server in front
   bool management_allowed = false;               // of models: whoever may use a route may launch, stop and register
   TracingSettings tracing;                       // where spans go
   Fleet* fleet = nullptr;                        // models of other processes; null: only the table's are served

@@ -84,7 +84,21 @@ TEST_F(RoutesTest, WhatInferenceMayDoIsListed) {
                                               "get /v1/responses/{response_id}",
                                               "delete /v1/responses/{response_id}",
                                               "post /v1/responses/{response_id}/cancel",
-                                              "get /v1/responses/{response_id}/input_items"}));
+                                              "get /v1/responses/{response_id}/input_items",
+                                              "post /v1/convert_ids_to_tokens",
+                                              "post /v1/images/generations",
+                                              "post /v1/images/variations",
+                                              "post /v1/images/edits",
+                                              "post /v1/images/inpainting",
+                                              "post /v1/images/ocr",
+                                              "post /v1/audio/transcriptions",
+                                              "post /v1/audio/translations",
+                                              "post /v1/audio/speech",
+                                              "post /v1/audio/embeddings",
+                                              "post /v1/video/generations",
+                                              "post /v1/video/generations/image",
+                                              "post /v1/video/generations/flf",
+                                              "post /v1/flexible/infers"}));
 }
 
 // What anybody who is known at all may do: nothing that shows another's or changes anything but one's own.
@@ -93,8 +107,10 @@ TEST_F(RoutesTest, WhatEverybodyMayDoIsListed) {
   for (const Route& route : app_->routes()) {
     if (route.access == Access::kKey && route.scope == people::Scope::kSignedIn) everybody.insert(described(route));
   }
-  EXPECT_EQ(everybody, (std::set<std::string>{"get /openapi.json", "get /version", "get /api/version",
-                                              "post /v1/auth/logout", "post /v1/auth/password", "get /v1/auth/me"}));
+  EXPECT_EQ(everybody,
+            (std::set<std::string>{"get /openapi.json", "get /version", "get /api/version", "post /v1/auth/logout",
+                                   "post /v1/auth/password", "get /v1/auth/me", "get /status", "get /v1/address",
+                                   "get /v1/cluster/version", "get /v1/supervisor"}));
 }
 
 TEST(MatchPath, TakesParts) {

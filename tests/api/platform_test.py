@@ -214,7 +214,7 @@ class AbortTest(unittest.TestCase):
 class RightsTest(unittest.TestCase):
     def test_keys_and_open_servers(self):
         with tempfile.TemporaryDirectory() as home:
-            server = Server("--host", "0.0.0.0", models=(LLAMA,), QUERN_HOME=home)
+            server = Server("--host", "0.0.0.0", "--auth", "off", models=(LLAMA,), QUERN_HOME=home)
             self.addCleanup(server.stop)
             for method, path in (("POST", "/v1/models"), ("DELETE", "/v1/models/llama"), ("PUT", "/v1/models/llama"),
                                  ("POST", "/v1/model_registrations/LLM"), ("DELETE", "/v1/cache/models?model_version=x"),
@@ -270,13 +270,13 @@ class XinferenceTest(unittest.TestCase):
 
     def test_prompts_of_a_registration(self):
         document = {"name": "own-llama", "kind": "chat", "family": "llama", "description": "ours", "abilities": ["chat"],
-                    "chat_template": "{{ messages[0].content }}",
+                    "template": "{{ messages[0].content }}",
                     "variants": [{"tag": "default", "format": "safetensors", "sources": [{"path": str(LLAMA)}]}]}
         for wrong in ({}, {"model": "{"}, {"model": document, "persist": False}, {"model": document, "worker_ip": "x"}):
             self.assertEqual(SERVER.post("/v1/model_registrations/LLM", wrong)[0], 400, wrong)
         self.assertEqual(SERVER.post("/v1/model_registrations/LLM", {"model": document}), (200, None))
         self.addCleanup(SERVER.delete, "/v1/model_registrations/LLM/own-llama")
-        self.assertEqual(SERVER.get("/v1/models/prompts")[1]["own-llama"]["chat_template"], document["chat_template"])
+        self.assertEqual(SERVER.get("/v1/models/prompts")[1]["own-llama"]["chat_template"], document["template"])
         status, answer = SERVER.post("/v1/model_registrations/LLM", {"model": document})
         self.assertEqual(status, 400, answer)
 

@@ -100,7 +100,7 @@ class Reply {
   void set_span(RequestSpan* span) { span_ = span; }
 
   // Tokens this request has cost, read and written, as they come: what quotas are about. Routes count, whoever asks.
-  void count_tokens(int64_t count) { tokens_ += count; }
+  virtual void count_tokens(int64_t count) { tokens_ += count; }
   int64_t tokens() const { return tokens_; }
   void start_counting() { tokens_ = 0; }
 

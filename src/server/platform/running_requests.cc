@@ -71,6 +71,7 @@ class RunningRequests::AbortableReply final : public http::Reply {
   bool out_of_time() const override { return inner_.out_of_time(); }
   int status() const override { return inner_.status(); }
   int64_t bytes_sent() const override { return inner_.bytes_sent(); }
+  void count_tokens(int64_t count) override { inner_.count_tokens(count); }
 
   // Tells the client of the abort, where nothing has told it an end yet.
   awaitable<void> finish(const Route& route) {

@@ -37,8 +37,10 @@ Routes absent_routes() {
       absent("POST", "/v1/video/generations/image", "video generation"),
       absent("POST", "/v1/video/generations/flf", "video generation"),
       absent("POST", "/v1/flexible/infers", "running code of users as a model"),
-      absent("POST", "/v1/models/llm/auto-register", "registration from a folder by HTTP (quern register does it)"),
-      absent("POST", "/v1/models/update_type", "updating the catalogue while it runs"),
+      needs(people::Scope::kModelsRegister, absent("POST", "/v1/models/llm/auto-register",
+                                                   "registration from a folder by HTTP (quern register does it)")),
+      needs(people::Scope::kModelsRegister,
+            absent("POST", "/v1/models/update_type", "updating the catalogue while it runs")),
   };
 }
 
