@@ -54,6 +54,7 @@ TEST(MemoryEstimate, ReadsOptionsAsTheEngineDoes) {
                              .context_length = 256};
   EngineOptions options;
   options.max_num_seqs = 1;
+  options.kv_cache_dtype = "f16";
   const auto plain = estimate_memory(numbers, options);
   ASSERT_TRUE(plain) << plain.error().message;
   EXPECT_EQ(plain->weights, 1000);

@@ -1,4 +1,5 @@
 """Models launched, changed, watched and stopped over HTTP, in our words and Xinference's."""
+import sys
 import json
 import os
 import pathlib
@@ -282,4 +283,4 @@ class XinferenceTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

@@ -237,7 +237,7 @@ class Serve(Case):
 
     def test_names(self):
         self.assert_refused(self.quern("serve", LLAMA, "--served-model-name", "", "--port", "0"), "--served-model-name")
-        self.assert_refused(self.quern("serve"), "MODEL")
+        self.assert_refused(self.quern("serve", "--no-fleet"), "MODEL")
         bad = self.folder / "bad"
         for task in ("other=embed", "=embed", "llama2=generate"):
             self.assert_refused(self.quern("serve", LLAMA, "--task", task, "--port", "0"), "--task", task)

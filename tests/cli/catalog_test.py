@@ -133,7 +133,7 @@ class Estimate(Case):
         self.assertEqual(estimate["total"], sum(estimate[part] for part in ("weights", "kv_cache", "activations", "overhead")))
 
     def test_numbers(self):
-        small = self.json_of("estimate", "qwen2.5:0.5b", "--context", "1024", "--max-num-seqs", "1")
+        small = self.json_of("estimate", "qwen2.5:0.5b", "--context", "1024", "--max-num-seqs", "1", "--kv-cache-dtype", "f16")
         self.assertEqual(small["basis"], "catalogue")
         self.assertEqual(small["kv_bytes_per_token"], 24 * 2 * 2 * 64 * 2)
         self.assertEqual(small["kv_cache"], 1024 * small["kv_bytes_per_token"])

@@ -10,7 +10,7 @@ import urllib.parse
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 from oidc_provider import CLIENT, SECRET, Provider
-from xinference_client import Client
+from xinference_client import RESTfulClient as Client
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "api"))
 from quern_server import QUERN, Server  # noqa: E402
