@@ -303,8 +303,8 @@ class Keys(PeopleCase):
     def test_every_route_has_a_decision(self):
         """With no scope at all a key gets 403 from every route but those for whoever is known."""
         document = self.server.get("/openapi.json", **bearer(self.token))[1]
-        nothing = self.make(scopes=["jobs:write"])  # a scope that no route needs
-        everybody = {("get", "/status"), ("get", "/v1/address"), ("get", "/v1/cluster/version"), ("get", "/v1/supervisor"),
+        nothing = self.make(scopes=["cache:write"])  # a scope that one route needs
+        everybody = {("delete", "/v1/cache/models"), ("get", "/status"), ("get", "/v1/address"), ("get", "/v1/cluster/version"), ("get", "/v1/supervisor"),
                      ("get", "/openapi.json"), ("get", "/version"), ("get", "/api/version"), ("get", "/v1/auth/me"),
                      ("post", "/v1/auth/logout"), ("post", "/v1/auth/password")}
         count = 0
