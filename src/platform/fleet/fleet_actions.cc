@@ -9,7 +9,7 @@ namespace {
 
 constexpr int32_t kPlansMax = 16;  // in a row: an action may call for the next
 
-int64_t milliseconds(double seconds) {
+int64_t whole_milliseconds(double seconds) {
   return seconds < 0 ? -1 : static_cast<int64_t>(seconds * 1000);
 }
 
@@ -20,7 +20,7 @@ PlanModel plan_model(const FleetModel& model, const Router& router) {
                  .pinned = model.spec.pinned,
                  .awake = model.awake,
                  .leaving = model.leaving,
-                 .keep_alive_ms = milliseconds(model.spec.keep_alive_s),
+                 .keep_alive_ms = whole_milliseconds(model.spec.keep_alive_s),
                  // A GPU's memory is its engine's business: the budget is the machine's own.
                  .needs_bytes = device == "cpu" ? model.facts.memory_estimate : 0,
                  .device = device,

@@ -36,7 +36,7 @@ Json chunk_choice(AnswerKind kind, int32_t index, const std::string& text, Json 
                   Json logprobs = nullptr) {
   Json choice = {{"index", index}};
   if (kind == AnswerKind::kChat) {
-    choice["delta"] = text.empty() ? Json::object() : Json{{"content", text}};
+    choice["delta"] = Json{{"content", text}};  // the last one's is empty: clients read it without asking
   } else {
     choice["text"] = text;
   }
