@@ -77,7 +77,7 @@ Result<Json> launch_body(const LaunchOptions& options) {
 }
 
 // One line on a terminal that is written over.
-void show_progress(const Json& model) {
+void show_launch(const Json& model) {
   if (::isatty(STDERR_FILENO) == 0) return;
   std::string stage = model.value("status", "");
   for (const Json& replica : model.value("replicas", Json::array())) stage = replica.value("state", stage);
@@ -101,7 +101,7 @@ Result<Json> wait_until_ready(const LaunchOptions& options, const std::string& u
       QUERN_TRY(ask(options.endpoint, "DELETE", model_path(uid)));
       return make_error(ErrorCode::kUnavailable, fmt::format("{} did not come up: {}", uid, message));
     }
-    show_progress(*model);
+    show_launch(*model);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 }
