@@ -14,8 +14,8 @@ struct ApiError {
   int status = 400;
   std::string message;
   std::string type = "invalid_request_error";
-  std::string param;  // the request field; empty: null
-  std::string code;   // machine-readable; empty: null
+  std::string param;          // the request field; empty: null
+  std::string code;           // machine-readable; empty: null
   int32_t retry_after_s = 1;  // told with 429 and 503
 };
 

@@ -193,9 +193,11 @@ Routes replica_routes(const Context& context) {
       needs(people::Scope::kModelsList, {"GET", "/v1/models/instances", json_route(context, list_instances)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/models/{uid*}/replicas", json_route(context, list_replicas)}),
       needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/replicas", json_route(context, add_replica)}),
-      needs(people::Scope::kModelsWrite, {"DELETE", "/v1/models/{uid*}/replicas/{replica}", json_route(context, remove_replica)}),
+      needs(people::Scope::kModelsWrite,
+            {"DELETE", "/v1/models/{uid*}/replicas/{replica}", json_route(context, remove_replica)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/models/{uid*}/progress", json_route(context, show_progress)}),
-      needs(people::Scope::kModelsWrite, {"POST", "/v1/models/{uid*}/requests/{request_id}/abort", json_route(context, abort_request)}),
+      needs(people::Scope::kModelsWrite,
+            {"POST", "/v1/models/{uid*}/requests/{request_id}/abort", json_route(context, abort_request)}),
   };
 }
 

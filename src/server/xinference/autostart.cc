@@ -94,7 +94,8 @@ Routes autostart_routes(const Context& context) {
       needs(people::Scope::kModelsList, {"GET", "/v1/autostart/models", json_route(context, show_config)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/autostart/models/summary", json_route(context, show_summary)}),
       needs(people::Scope::kModelsWrite, {"POST", "/v1/autostart/models", json_route(context, add_entry)}),
-      needs(people::Scope::kModelsWrite, {"DELETE", "/v1/autostart/models/{model_uid*}", json_route(context, remove_entry)}),
+      needs(people::Scope::kModelsWrite,
+            {"DELETE", "/v1/autostart/models/{model_uid*}", json_route(context, remove_entry)}),
   };
 }
 

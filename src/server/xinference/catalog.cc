@@ -175,10 +175,12 @@ Routes catalog_routes(const Context& context) {
       needs(people::Scope::kModelsList, {"GET", "/v1/models/prompts", json_route(context, prompts)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/models/families", json_route(context, families)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/models/vllm-supported", json_route(context, vllm_supported)}),
-      needs(people::Scope::kModelsList, {"GET", "/v1/models/{model_type}/{model_name}/versions", json_route(context, versions)}),
+      needs(people::Scope::kModelsList,
+            {"GET", "/v1/models/{model_type}/{model_name}/versions", json_route(context, versions)}),
       needs(people::Scope::kModelsWrite, {"POST", "/v1/models/instance", launch_version_route(context)}),
       needs(people::Scope::kModelsList, {"GET", "/v1/engines/{model_name}", json_route(context, engines)}),
-      needs(people::Scope::kModelsList, {"GET", "/v1/engines/{model_type}/{model_name}", json_route(context, engines_of_type)}),
+      needs(people::Scope::kModelsList,
+            {"GET", "/v1/engines/{model_type}/{model_name}", json_route(context, engines_of_type)}),
   };
 }
 

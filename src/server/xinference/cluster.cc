@@ -166,7 +166,8 @@ Routes cluster_routes(const Context& context) {
       needs(people::Scope::kMonitorView, {"GET", "/v1/workers", json_route(context, show_workers)}),
       needs(people::Scope::kSignedIn, {"GET", "/v1/supervisor", json_route(context, show_supervisor)}),
       needs(people::Scope::kAdmin, {"DELETE", "/v1/clusters", json_route(context, stop_cluster)}),
-      needs(people::Scope::kModelsList, {"GET", "/v1/requests/{request_id}/progress", json_route(context, show_progress)}),
+      needs(people::Scope::kModelsList,
+            {"GET", "/v1/requests/{request_id}/progress", json_route(context, show_progress)}),
   };
 }
 

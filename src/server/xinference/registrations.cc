@@ -98,10 +98,14 @@ ApiResult<Json> remove_model(const Context& context, const ModelTable&, const ht
 
 Routes registration_routes(const Context& context) {
   return {
-      needs(people::Scope::kModelsList, {"GET", "/v1/model_registrations/{model_type}", json_route(context, list_models)}),
-      needs(people::Scope::kModelsRegister, {"POST", "/v1/model_registrations/{model_type}", json_route(context, add_model)}),
-      needs(people::Scope::kModelsList, {"GET", "/v1/model_registrations/{model_type}/{model_name}", json_route(context, show_model)}),
-      needs(people::Scope::kModelsRegister, {"DELETE", "/v1/model_registrations/{model_type}/{model_name}", json_route(context, remove_model)}),
+      needs(people::Scope::kModelsList,
+            {"GET", "/v1/model_registrations/{model_type}", json_route(context, list_models)}),
+      needs(people::Scope::kModelsRegister,
+            {"POST", "/v1/model_registrations/{model_type}", json_route(context, add_model)}),
+      needs(people::Scope::kModelsList,
+            {"GET", "/v1/model_registrations/{model_type}/{model_name}", json_route(context, show_model)}),
+      needs(people::Scope::kModelsRegister,
+            {"DELETE", "/v1/model_registrations/{model_type}/{model_name}", json_route(context, remove_model)}),
   };
 }
 
