@@ -97,7 +97,7 @@ void CpuDevice::attention(Mat query, const KvStorage& storage, int32_t layer, st
                        sequences, spec, out);
 }
 
-KvDType CpuDevice::fast_kv_dtype() const {
+KvDType CpuDevice::fastest_kv_dtype() {
   return cpu::attention::has_integers() ? KvDType::kI16 : KvDType::kF16;
 }
 

@@ -21,7 +21,8 @@ class CpuDevice final : public Device {
   Result<std::unique_ptr<Buffer>> allocate(int64_t elements) override;
   Result<std::unique_ptr<KvStorage>> allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) override;
   bool works_in_host_memory() const override { return true; }
-  KvDType fast_kv_dtype() const override;
+  KvDType fast_kv_dtype() const override { return fastest_kv_dtype(); }
+  static KvDType fastest_kv_dtype();  // of the instruction set in use, without a device
   void upload(std::span<const float> host, float* device) override;
   void download(const float* device, std::span<float> host) override;
 

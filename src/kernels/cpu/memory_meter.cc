@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/kv_storage.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/packed_size.h"
@@ -38,7 +38,7 @@ Result<std::unique_ptr<KvStorage>> MemoryMeter::allocate_kv(std::span<const KvLa
 }
 
 KvDType MemoryMeter::fast_kv_dtype() const {
-  return cpu::attention::has_integers() ? KvDType::kI16 : KvDType::kF16;
+  return CpuDevice::fastest_kv_dtype();
 }
 
 void MemoryMeter::upload(std::span<const float> host, float* device) {
