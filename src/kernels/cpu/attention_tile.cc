@@ -74,6 +74,19 @@ HWY_INLINE void with_stored(KvDType dtype, const F& f) {
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
+// How numbers up to `max` become codes up to `limit`. Where the inverse would not be finite, all are zero; not-a-number
+// and infinity stand in the scale alone.
+struct CodeScale {
+  CodeScale(float max, float limit) : is_finite(max <= kFloatMax) {
+    if (max < limit * 0x1p-126f) return;
+    scale = max / limit;
+    if (is_finite) inverse = limit / max;
+  }
+  bool is_finite;
+  float scale = 0;
+  float inverse = 0;
+};
+
 // The same as codes and their scales: [dim / 2][rows at once] pairs.
 void pack_integer_queries(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
   const D d;
@@ -102,11 +115,11 @@ void pack_integer_queries(const AttentionCall& call, const AttentionTile& tile, 
         tops = hn::Max(tops, hn::BitCast(di, hn::Abs(piece(i))));
       }
       const float max = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, tops)));
-      const bool is_zero = max < limit * 0x1p-126f, is_finite = max <= kFloatMax;
-      const V inverse = hn::Set(d, is_zero || !is_finite ? 0.0f : limit / max);
-      scratch.query_scale[r0 + r] = is_zero ? 0.0f : max / limit * factor;
+      const CodeScale by(max, limit);
+      const V inverse = hn::Set(d, by.inverse);
+      scratch.query_scale[r0 + r] = by.scale * factor;
       for (int64_t i = 0; i < call.key_dim; i += kLanes) {
-        const auto code = is_finite ? hn::NearestInt(hn::Mul(piece(i), inverse)) : hn::Zero(di);
+        const auto code = by.is_finite ? hn::NearestInt(hn::Mul(piece(i), inverse)) : hn::Zero(di);
         hn::Store(hn::DemoteTo(d16, code), d16, codes);
         for (int64_t k = 0; k < kLanes && i + k < call.key_dim; k += 2) {
           std::memcpy(target + ((i + k) / 2 * at_once + r) * 4, codes + k, 4);
@@ -214,13 +227,13 @@ HWY_NOINLINE float code_weights(const float* HWY_RESTRICT weights, int64_t begin
   }
   const float max = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, tops)));
   constexpr auto kLimit = static_cast<float>(kv_code_max(kKvValueTerms));
-  const bool is_zero = max < kLimit * 0x1p-126f, is_finite = max <= kFloatMax;
-  const V inverse = hn::Set(d, is_zero || !is_finite ? 0.0f : kLimit / max);
+  const CodeScale by(max, kLimit);
+  const V inverse = hn::Set(d, by.inverse);
   for (int64_t p = begin; p < end; p += kKvBlockSize) {
-    const auto code = is_finite ? hn::NearestInt(hn::Mul(scaled[p / kKvBlockSize], inverse)) : hn::Zero(di);
+    const auto code = by.is_finite ? hn::NearestInt(hn::Mul(scaled[p / kKvBlockSize], inverse)) : hn::Zero(di);
     hn::StoreU(hn::DemoteTo(d16, code), d16, codes + p);
   }
-  return is_zero ? 0.0f : max / kLimit;
+  return by.scale;
 }
 #endif
 
