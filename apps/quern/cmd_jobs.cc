@@ -97,7 +97,9 @@ Status add(const JobsCommand& options) {
   set("input_path", options.path);
   set("output_path", options.output);
   set("input_file_id", options.file_id);
-  if (!options.file.empty()) QUERN_ASSIGN(body["input_file_id"], upload_file(options));
+  if (!options.file.empty()) {
+    QUERN_ASSIGN(body["input_file_id"], upload_file(options));
+  }
   set("name", options.name);
   set("model", options.model);
   set("window", options.window);

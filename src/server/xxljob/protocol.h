@@ -34,7 +34,7 @@ Result<int64_t> parse_job_id(std::string_view body);  // of /idleBeat and /kill
 
 inline constexpr int kDone = 200, kFailed = 500, kTimedOut = 502;
 
-// {"code","msg","content"}; 3.2 and later read `data`.
+// {"code","msg","content"}; 3.3 and later read `data`.
 std::string reply(int code, const std::string& message, const Json& content = nullptr);
 std::string log_reply(int64_t from, int64_t to, const std::string& text, bool is_end);
 bool is_done(std::string_view answer);  // of the admin: code 200
