@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStateNames[] = {"queued",    "waiting_window", "running",   "paused",
                                        "completed", "failed",         "cancelled", "expired"};
-constexpr size_t kTextMax = 4096;
+constexpr size_t kSpecTextMax = 4096;
 constexpr int32_t kPriorityMax = 1000;
 
 // The first fault is kept; after it nothing is read.
@@ -22,7 +22,7 @@ class SpecReader {
  public:
   explicit SpecReader(const Json& body) : body_(body) {}
 
-  void text(const char* name, std::string& target, size_t size_max = kTextMax) {
+  void text(const char* name, std::string& target, size_t size_max = kSpecTextMax) {
     const Json* value = find(name);
     if (value == nullptr) return;
     if (!value->is_string()) return fault(name, "must be a string");

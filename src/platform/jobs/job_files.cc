@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 class JobFile {
  public:
-  JobFile(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+  JobFile(const fs::path& path, int flags)
+      : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
   ~JobFile() {
     if (fd_ >= 0) ::close(fd_);
   }

@@ -8,7 +8,7 @@
 namespace quern {
 namespace {
 
-std::string shown(const std::string& model) {
+std::string model_words(const std::string& model) {
   return model.empty() ? "the model" : model;
 }
 
@@ -56,15 +56,15 @@ class JobPlanning {
     const auto found = at_model_.find(model);
     const int64_t lines = found == at_model_.end() ? 0 : found->second;
     if (!there.known && job.waits_for_models) {
-      message = fmt::format("waits for {}, which nobody has launched", shown(model));
+      message = fmt::format("waits for {}, which nobody has launched", model_words(model));
       return 0;
     }
     if (there.resting) {
-      message = fmt::format("waits for {}, which has too much to do", shown(model));
+      message = fmt::format("waits for {}, which has too much to do", model_words(model));
       return 0;
     }
     if (there.clients == 0) return there.lines_max - lines;
-    message = fmt::format("waits for {} requests of clients at {}", there.clients, shown(model));
+    message = fmt::format("waits for {} requests of clients at {}", there.clients, model_words(model));
     // What other jobs have there is in the clients' way as well.
     return std::min<int64_t>(job.busy_concurrency - lines, there.lines_max - there.clients - lines);
   }

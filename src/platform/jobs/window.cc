@@ -14,7 +14,7 @@ constexpr size_t kPartsMax = 16;
 constexpr std::array<std::string_view, 7> kDays = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
 using Days = std::bitset<7>;
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return text;
@@ -72,7 +72,7 @@ std::optional<int32_t> minute_of(std::string_view text) {
 bool add_part(std::string_view part, std::bitset<kMinutesOfWeek>& open) {
   std::optional<Days> days = Days().set();
   if (part.find(' ') != std::string_view::npos) days = days_of(take_until(part, ' '));
-  part = trimmed(part);
+  part = without_blanks(part);
   const auto begin = minute_of(take_until(part, '-'));
   const auto end = minute_of(part);
   if (!days || !begin || !end || *begin == kMinutesOfDay || *begin == *end) return false;
@@ -90,10 +90,10 @@ bool add_part(std::string_view part, std::bitset<kMinutesOfWeek>& open) {
 
 Result<Window> Window::parse(std::string_view text) {
   Window window;
-  text = trimmed(text);
+  text = without_blanks(text);
   for (size_t parts = 0; !text.empty(); ++parts) {
     window.always_ = false;
-    const std::string_view part = trimmed(take_until(text, ','));
+    const std::string_view part = without_blanks(take_until(text, ','));
     if (parts == kPartsMax) return invalid_argument(fmt::format("window: has over {} parts", kPartsMax));
     if (!add_part(part, window.open_)) {
       return invalid_argument(

@@ -135,9 +135,10 @@ ApiResult<Json> cancel(const Context& context, const http::Request& request) {
                                   .param = "id"});
 }
 
-using Action = ApiResult<Json> (*)(const Context&, const http::Request&);
+using BatchAction = ApiResult<Json> (*)(const Context&, const http::Request&);
 
-awaitable<void> act(const Context context, Action action, const http::Request& request, http::Reply& reply) {
+awaitable<void> act_on_batch(const Context context, BatchAction action, const http::Request& request,
+                             http::Reply& reply) {
   const std::function<ApiResult<Json>()> run = [&] { return action(context, request); };
   const auto body = co_await offload(run);
   if (!body) co_return co_await send_error(reply, body.error());
@@ -147,11 +148,11 @@ awaitable<void> act(const Context context, Action action, const http::Request& r
 }  // namespace
 
 Routes batch_routes(FileStore& store, Jobs& jobs) {
-  const auto route = [&store, &jobs](Action action) -> RouteFunction {
+  const auto route = [&store, &jobs](BatchAction action) -> RouteFunction {
     return [&store, &jobs, action](const ModelTable&, const http::Request& request,
                                    http::Reply& reply) -> awaitable<void> {
       const Context context{.store = store, .jobs = jobs};
-      return act(context, action, request, reply);
+      return act_on_batch(context, action, request, reply);
     };
   };
   return {

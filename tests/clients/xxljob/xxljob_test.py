@@ -1,4 +1,4 @@
-"""The executor, asked by ExecutorBizClient of xxl-job-core; the admin's own side is a small server that records what it is
+"""The executor, asked by a client of xxl-job-core; the admin's own side is a small server that records what it is
 told."""
 import json
 import os
@@ -17,7 +17,7 @@ from quern_server import LLAMA  # noqa: E402
 
 class Client:
     def __init__(self, url, token):
-        command = ["java", "-cp", os.environ["QUERN_XXLJOB_JARS"] + "/*", str(HERE / "Drive.java"), url, token]
+        command = ["java", "-cp", os.environ["QUERN_XXLJOB_JARS"] + "/*", os.environ["QUERN_XXLJOB_DRIVE"], url, token]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         text=True)
 
