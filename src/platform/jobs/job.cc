@@ -53,7 +53,9 @@ class SpecReader {
   void refuse_unknown() {
     for (const auto& item : body_.items()) {
       if (std::ranges::find(known_, item.key()) == known_.end()) {
-        return fault(fmt::format("{:.64}", item.key()).c_str(), "this field is not supported");
+        std::string name = item.key().substr(0, 64);
+        std::ranges::replace_if(name, [](unsigned char c) { return c < 0x20; }, '?');
+        return fault(name.c_str(), "this field is not supported");
       }
     }
   }

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view text_of(const Json& line, const char* name) {
+std::string_view string_in(const Json& line, const char* name) {
   const auto found = line.find(name);
   return found != line.end() && found->is_string() ? found->get_ref<const std::string&>() : std::string_view();
 }
@@ -30,19 +30,19 @@ class InputCopy {
     const auto line = parse_json(text, "line");
     if (!line) return fault(line.error().message);
     if (!line->is_object()) return fault("must be an object");
-    const std::string_view id = text_of(*line, "custom_id"), url = text_of(*line, "url");
+    const std::string_view id = string_in(*line, "custom_id"), url = string_in(*line, "url");
     if (id.empty() || id.size() > 512) return fault("custom_id: must be a string of 1 to 512 bytes");
-    if (text_of(*line, "method") != "POST") return fault("method: must be POST");
+    if (string_in(*line, "method") != "POST") return fault("method: must be POST");
     if (!spec_.endpoint.empty() && url != spec_.endpoint) {
       return fault(fmt::format("url: must be {}, as the batch's endpoint", spec_.endpoint));
     }
     if (std::ranges::find(kJobEndpoints, url) == kJobEndpoints.end()) {
-      return fault(fmt::format("url: \"{:.100}\" does not run in jobs", url));
+      return fault(fmt::format("url: {} does not run in jobs", dump_json(Json(url.substr(0, 100)))));
     }
     const auto body = line->find("body");
     if (body == line->end() || !body->is_object()) return fault("body: must be an object");
-    if (!ids_.emplace(id).second) return fault(fmt::format("custom_id \"{}\" is there twice", id));
-    std::string model(text_of(*body, "model"));
+    if (!ids_.emplace(id).second) return fault(fmt::format("custom_id {} is there twice", dump_json(Json(id))));
+    std::string model(string_in(*body, "model"));
     if (model.empty()) model = spec_.model;
     if (model.size() > 256) return fault("model: is longer than 256 bytes");
     lines_.push_back({.number = std::ssize(lines_), .offset = offset_, .bytes = std::ssize(text), .model = model});
@@ -109,10 +109,10 @@ Result<JobLineRequest> parse_job_line(const std::string& text, const JobSpec& sp
   QUERN_ASSIGN(Json line, parse_json(text, "line"));
   if (!line.is_object()) return invalid_argument("line: must be an object");
   JobLineRequest request{
-      .custom_id = std::string(text_of(line, "custom_id")), .url = std::string(text_of(line, "url")), .body = {}};
+      .custom_id = std::string(string_in(line, "custom_id")), .url = std::string(string_in(line, "url")), .body = {}};
   Json body = line.value("body", Json::object());
   body.erase("stream");
-  if (!spec.model.empty() && text_of(body, "model").empty()) body["model"] = spec.model;
+  if (!spec.model.empty() && string_in(body, "model").empty()) body["model"] = spec.model;
   request.body = dump_json(body);
   return request;
 }

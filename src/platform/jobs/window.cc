@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/json.h"
 #include "base/status.h"
 
 namespace quern {
@@ -97,7 +98,8 @@ Result<Window> Window::parse(std::string_view text) {
     if (parts == kPartsMax) return invalid_argument(fmt::format("window: has over {} parts", kPartsMax));
     if (!add_part(part, window.open_)) {
       return invalid_argument(
-          fmt::format("window: \"{:.40}\" is none: [DAYS] HH:MM-HH:MM, as 22:00-06:00 or mon-fri 22:00-06:00", part));
+          fmt::format("window: {} is none: [DAYS] HH:MM-HH:MM, as 22:00-06:00 or mon-fri 22:00-06:00",
+                      dump_json(Json(part.substr(0, 40)))));
     }
   }
   return window;

@@ -42,7 +42,8 @@ Result<Trigger> parse_trigger(std::string_view body) {
   QUERN_ASSIGN(const Json json, object(body));
   Trigger trigger;
   QUERN_ASSIGN(const std::string glue, text(json, "glueType", 64));
-  if (glue != "BEAN") return invalid_argument(fmt::format("glueType[{}] is not valid: only BEAN runs here", glue));
+  if (glue != "BEAN")
+    return invalid_argument(fmt::format("glueType[{}] is not valid: only BEAN runs here", dump_json(Json(glue))));
   QUERN_ASSIGN(trigger.job_id, number(json, "jobId"));
   QUERN_ASSIGN(trigger.log_id, number(json, "logId"));
   QUERN_ASSIGN(trigger.log_time, number(json, "logDateTime"));
@@ -56,7 +57,7 @@ Result<Trigger> parse_trigger(std::string_view body) {
   } else if (strategy == "COVER_EARLY") {
     trigger.strategy = BlockStrategy::kCoverEarly;
   } else if (!strategy.empty() && strategy != "SERIAL_EXECUTION") {
-    return invalid_argument(fmt::format("executorBlockStrategy: {} is not known", strategy));
+    return invalid_argument(fmt::format("executorBlockStrategy: {} is not known", dump_json(Json(strategy))));
   }
   return trigger;
 }
