@@ -143,7 +143,7 @@ Json describe(const JobView& job) {
           {"deadline", time_or_null(job.spec.deadline)},
           {"created", job.created},
           {"started", time_or_null(job.started)},
-          {"ended", time_or_null(job.ended)},
+          {"ended", time_or_null(job.published ? job.ended : 0)},  // its results are there
           {"counts", {{"total", job.total}, {"done", job.done}, {"failed", job.failed}}},
           {"input_file_id", text_or_null(job.spec.input_file_id)},
           {"output_file_id", text_or_null(job.output_file_id)},
