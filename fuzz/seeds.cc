@@ -93,6 +93,16 @@ std::vector<Seed> server_config_seeds() {
           {"tags", "%YAML 1.2\n---\na: !!str x\n? [b]\n: c\n<<: {d: ~}\n"}};
 }
 
+std::vector<Seed> jobs_seeds() {
+  return {
+      {"nights", "mon-fri 22:00-06:00, sat+sun 00:00-24:00"},
+      {"job", R"({"input_file_id":"f","name":"n","priority":3,"window":"22:00-06:00","deadline":"24h","retries":1})"},
+      {"path", R"({"input_path":"a.jsonl","output_path":"b.jsonl","max_concurrency":64,"busy_concurrency":1})"},
+      {"trigger",
+       R"({"jobId":7,"executorHandler":"quern-batch","executorParams":"n","executorBlockStrategy":"COVER_EARLY",)"
+       R"("executorTimeout":60,"logId":41,"logDateTime":1700000000000,"glueType":"BEAN","broadcastTotal":1})"}};
+}
+
 std::vector<Seed> hardware_seeds() {
   const fs::path samples = fs::path(QUERN_TEST_DATA) / "hardware";
   const auto read = [&](const char* name) { return read_file(samples / (std::string(name) + ".txt")); };
@@ -181,6 +191,8 @@ std::vector<Seed> seeds_of(std::string_view target) {
     seeds = grammar_seeds();
   } else if (target == "server_config") {
     seeds = server_config_seeds();
+  } else if (target == "jobs") {
+    seeds = jobs_seeds();
   } else if (target == "hardware") {
     seeds = hardware_seeds();
   } else if (target == "adapter") {

@@ -27,6 +27,7 @@ constexpr Target kTargets[] = {
     {"grammar", run_grammar},
     {"adapter", run_adapter},
     {"server_config", run_server_config},
+    {"jobs", run_jobs},
     {"hardware", run_hardware},
 };
 

@@ -42,6 +42,7 @@ void run_adapter(std::string_view input);  // u32 size of adapter_config.json, i
 void run_names(std::string_view text);     // what a user writes for MODEL; catalogue documents, registrations
 
 void run_server_config(std::string_view text);  // quern.yaml
+void run_jobs(std::string_view text);           // a window, a job, what XXL-JOB's admin says
 void run_hardware(std::string_view input);      // u8 chooses a vendor's tool, its output
 
 // What holds for every refusal: one line, neither empty nor endless.

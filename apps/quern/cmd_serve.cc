@@ -12,6 +12,7 @@
 #include "platform/home.h"
 #include "serve_config.h"
 #include "serve_fleet.h"
+#include "serve_jobs.h"
 #include "serve_models.h"
 #include "serve_people.h"
 #include "server/app.h"
@@ -39,6 +40,7 @@ struct ServeOptions {
   ServePeopleOptions people;
   http::ServerOptions http;
   ServeFleetOptions fleet;
+  ServeJobsOptions jobs;
 };
 
 Result<KeySet> read_keys(const ServeOptions& options) {
@@ -79,7 +81,8 @@ Result<AppOptions> app_options(const ServeOptions& options) {
   app.management_allowed = app.people != nullptr || !app.keys.empty() || is_private(options.http, app.keys);
   app.cors_origins = options.cors_origins;
   app.store_path = options.store_path.empty() ? (quern_home() / "server.db").string() : options.store_path;
-  app.runs_batches = !options.is_worker;
+  app.runs_jobs = !options.is_worker;
+  QUERN_TRY(set_jobs_options(options.jobs, options.store_path, app));
   app.root_path = options.root_path;
   while (app.root_path.ends_with('/')) app.root_path.pop_back();
   if (!app.root_path.empty() && app.root_path.front() != '/') {
@@ -155,8 +158,18 @@ Status serve(ServeOptions options) {
     return loaded;
   }
   app->set_ready();
+  static std::unique_ptr<xxljob::Executor> executor;
+  auto executing = start_xxl_executor(options.jobs, *app, fleet.get(), log);
+  if (!executing) {
+    server->stop();
+    server->join();
+    app->stop();
+    return std::unexpected(executing.error());
+  }
+  executor = std::move(*executing);
   log.write(LogLevel::kNotice, fmt::format("listening on {}", server->address()));
   server->join();
+  executor.reset();
   app->stop();
   return {};
 }
@@ -251,6 +264,7 @@ void add_serve(CLI::App& app, ExitCode& exit) {
   add_model_options(*command, *options);
   add_http_options(*command, *options);
   add_fleet_options(*command, options->fleet);
+  add_jobs_options(*command, options->jobs);
   add_people_options(*command, options->people);
   command->callback([options, command, &exit] {
     Status status;

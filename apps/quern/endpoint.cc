@@ -1,5 +1,7 @@
 #include "endpoint.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "platform/home.h"
 #include "server/http/percent.h"
@@ -56,6 +58,24 @@ Result<Json> ask(const EndpointOptions& options, const std::string& method, cons
   if (!body.is_null()) call.body = dump_json(body);
   HttpOptions http = http_options(options);
   http.seconds_max = http.stall_seconds_max = kSecondsMax;
+  QUERN_ASSIGN(const HttpAnswer answer, http_call(call, http));
+  QUERN_TRY(check(answer));
+  return parse_json(answer.body, call.url);
+}
+
+Result<Json> upload(const EndpointOptions& options, const std::string& name, const std::string& content) {
+  std::string boundary = "quern-upload";
+  while (content.find("--" + boundary) != std::string::npos) boundary += "-x";
+  std::string file_name = name;
+  std::replace_if(file_name.begin(), file_name.end(), [](unsigned char c) { return c < 0x20 || c == '"'; }, '_');
+  HttpCall call{.method = "POST", .url = url_of(options) + "/v1/files"};
+  call.content_type = "multipart/form-data; boundary=" + boundary;
+  call.body = fmt::format(
+      "--{0}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--{0}\r\nContent-Disposition: "
+      "form-data; name=\"file\"; filename=\"{1}\"\r\n\r\n{2}\r\n--{0}--\r\n",
+      boundary, file_name, content);
+  HttpOptions http = http_options(options);
+  http.stall_seconds_max = kSecondsMax;
   QUERN_ASSIGN(const HttpAnswer answer, http_call(call, http));
   QUERN_TRY(check(answer));
   return parse_json(answer.body, call.url);

@@ -22,6 +22,9 @@ void add_endpoint_options(CLI::App& command, EndpointOptions& options);
 Result<Json> ask(const EndpointOptions& options, const std::string& method, const std::string& path,
                  const Json& body = nullptr);
 
+// Puts a file of the purpose "batch" at /v1/files; the file as the server describes it.
+Result<Json> upload(const EndpointOptions& options, const std::string& name, const std::string& content);
+
 // GET PATH; what comes goes to the sink until the server ends it, however long it is silent.
 Status follow(const EndpointOptions& options, const std::string& path, const std::string& accept, const HttpSink& sink);
 

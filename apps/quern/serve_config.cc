@@ -24,8 +24,9 @@ constexpr Elsewhere kElsewhere[] = {
 };
 
 // Options whose value is a path: of the file's author, relative to the file.
-constexpr std::string_view kPaths[] = {"api_key_file", "ssl_certfile", "ssl_keyfile", "lora_dir",
-                                       "kv_disk",      "store",        "uds",         "speculative_model"};
+constexpr std::string_view kPaths[] = {"api_key_file", "ssl_certfile",       "ssl_keyfile", "lora_dir",
+                                       "jobs_folder",  "xxl_job_token_file", "kv_disk",     "store",
+                                       "uds",          "speculative_model"};
 
 bool was_given(const CLI::App& command, const char* option) {
   return command.get_option(option)->count() > 0;

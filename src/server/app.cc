@@ -1,5 +1,7 @@
 #include "server/app.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -9,6 +11,8 @@
 #include "server/batches/routes.h"
 #include "server/catalog/routes.h"
 #include "server/devices/routes.h"
+#include "server/jobs/line_runner.h"
+#include "server/jobs/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/people/routes.h"
@@ -112,6 +116,20 @@ Json failure_fields(const http::Request& request, const std::string& reason) {
   return {{"request_id", request.id}, {"reason", reason}};
 }
 
+// Counts a client's request while it lives.
+class ClientHere {
+ public:
+  ClientHere(std::atomic<int64_t>& count, int64_t requests) : count_(count), requests_(requests) {
+    count_.fetch_add(requests_, std::memory_order_relaxed);
+  }
+  ~ClientHere() { count_.fetch_sub(requests_, std::memory_order_relaxed); }
+  ClientHere(const ClientHere&) = delete;
+
+ private:
+  std::atomic<int64_t>& count_;
+  const int64_t requests_;
+};
+
 void append(Routes& all, Routes more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -133,23 +151,69 @@ Result<std::unique_ptr<App>> App::create(const ModelTable& models, Metrics& metr
 }
 
 Status App::open_stores() {
-  const std::string schema = std::string(responses::ResponseStore::kSchema) + batches::BatchStore::kSchema;
-  std::string lock_path = options_.store_path == ":memory:" ? "" : options_.store_path + ".lock";
+  const std::string schema = std::string(responses::ResponseStore::kSchema) + batches::FileStore::kSchema;
   auto database = Database::open(options_.store_path, schema);
   if (!database) {
-    log_.write(LogLevel::kWarning, "responses, files and batches are kept in memory only: " + database.error().message);
-    lock_path.clear();
+    log_.write(LogLevel::kWarning, "responses and files are kept in memory only: " + database.error().message);
     database = Database::open(":memory:", schema);
     if (!database) return std::unexpected(database.error());
   }
   database_ = std::move(*database);
   responses_ = std::make_unique<responses::ResponseStore>(*database_, background_);
-  batches_ = std::make_unique<batches::BatchStore>(*database_);
-  batches::BatchRunner::Serve serve = [this](http::Request& request, http::Reply& reply) {
-    return serve_inside(request, reply);
+  files_ = std::make_unique<batches::FileStore>(*database_);
+  return open_jobs();
+}
+
+Status App::open_jobs() {
+  JobsOptions jobs;
+  jobs.folder = options_.jobs_path;
+  jobs.paths_below = options_.jobs_files;
+  jobs.read_file = [this](const std::string& id) { return files_->content(id); };
+  jobs.keep_file = [this](const std::string& id, const std::string& name, std::string text) {
+    return files_->keep_file(id, name, std::move(text));
   };
-  batch_runner_ = std::make_unique<batches::BatchRunner>(*batches_, background_, log_, std::move(serve), lock_path);
+  jobs.run_line = [this](LineCall call, std::function<void(LineAnswer)> done) {
+    return jobs::run_line(background_, serve_line_, std::move(call), std::move(done));
+  };
+  jobs.look_at = [this](const std::string& model) { return look_at(model); };
+  jobs.log = [this](const std::string& note) { log_.write(LogLevel::kWarning, note); };
+  if (!jobs.folder.empty()) {
+    auto opened = Jobs::open(jobs);
+    if (opened) {
+      jobs_ = std::move(*opened);
+      return {};
+    }
+    log_.write(LogLevel::kWarning, "jobs are kept until this server ends only: " + opened.error().message);
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "quern-jobs-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return io_error(fmt::format("{}: cannot be made", folder));
+  own_jobs_folder_ = folder;
+  jobs.folder = folder;
+  QUERN_ASSIGN(jobs_, Jobs::open(std::move(jobs)));
   return {};
+}
+
+App::~App() {
+  jobs_.reset();
+  std::error_code ignored;
+  if (!own_jobs_folder_.empty()) std::filesystem::remove_all(own_jobs_folder_, ignored);
+}
+
+std::filesystem::path App::jobs_folder() const {
+  if (own_jobs_folder_.empty()) return options_.jobs_path;
+  return own_jobs_folder_;
+}
+
+PlannedModel App::look_at(const std::string& model) const {
+  PlannedModel there;
+  if (models_.choose_any(model)) {
+    there.clients = local_clients_.load(std::memory_order_relaxed);
+  } else if (const auto clients = door_ ? door_->clients(model) : std::nullopt) {
+    there.clients = *clients;
+  } else {
+    there.known = false;
+  }
+  return there;
 }
 
 void App::collect_routes() {
@@ -166,8 +230,9 @@ void App::collect_routes() {
   append(routes_, ollama::routes(options_.fleet));
   append(routes_, catalog::routes());
   append(routes_, responses::routes(*responses_));
-  append(routes_, batches::file_routes(*batches_));
-  append(routes_, batches::batch_routes(*batches_, *batch_runner_));
+  append(routes_, batches::file_routes(*files_));
+  append(routes_, batches::batch_routes(*files_, *jobs_));
+  append(routes_, jobs::routes(*jobs_));
   append(routes_, people_routes({.people = options_.people.get(),
                                  .oidc = options_.oidc.get(),
                                  .has_keys = !options_.keys.empty(),
@@ -176,11 +241,11 @@ void App::collect_routes() {
 
 void App::set_ready() {
   ready_.store(true);
-  if (options_.runs_batches) batch_runner_->start();
+  if (options_.runs_jobs) jobs_->start();
 }
 
 void App::stop() {
-  batch_runner_->stop();
+  jobs_->stop();
   background_.stop();
   if (spans_) spans_->stop();
 }
@@ -208,7 +273,9 @@ std::optional<ApiError> App::refusal(http::Request& request, const Route* route,
 awaitable<void> App::carry_or_run(const Route& route, const http::Request& request, http::Reply& reply) const {
   bool was_carried = false;
   if (door_) was_carried = co_await door_->serve(route, models_, request, reply);
-  if (!was_carried) co_await route.run(models_, request, reply);
+  if (was_carried) co_return;
+  const ClientHere client(local_clients_, request.background ? 0 : 1);
+  co_await route.run(models_, request, reply);
 }
 
 awaitable<void> App::run_route(const Route& route, const http::Request& request, http::Reply& reply) const {

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "platform/database.h"
+#include "platform/jobs/jobs.h"
 #include "platform/people/oidc.h"
 #include "server/adapter_rules.h"
 #include "server/background.h"
-#include "server/batches/runner.h"
 #include "server/batches/store.h"
 #include "server/door/door.h"
 #include "server/http/server.h"
+#include "server/jobs/line_runner.h"
 #include "server/keys.h"
 #include "server/log.h"
 #include "server/metrics/metrics.h"
@@ -35,7 +36,9 @@ struct AppOptions {
   std::string root_path;                         // "/prefix": also served below it
   std::string store_path;                        // database of responses, files and batches; ":memory:" keeps nothing
   AdapterRules adapters;                         // who may load them
-  bool runs_batches = true;                      // a worker leaves the database's batches to the server in front
+  std::string jobs_path;                         // folder of the queue of jobs; empty: one that ends with the app
+  std::string jobs_files;                        // jobs may name files below this folder; empty: none
+  bool runs_jobs = true;                         // a worker leaves the folder's jobs to the server in front
   bool management_allowed = false;               // of models: whoever may use a route may launch, stop and register
   TracingSettings tracing;                       // where spans go
   Fleet* fleet = nullptr;                        // models of other processes; null: only the table's are served
@@ -48,10 +51,11 @@ class App {
   // in memory, with a warning.
   static Result<std::unique_ptr<App>> create(const ModelTable& models, Metrics& metrics, const Log& log,
                                              AppOptions options);
+  ~App();
 
   // The app must outlive the handler. Until set_ready() only liveness routes answer.
   http::Handler handler();
-  void set_ready();  // models are loaded; batches run from now on
+  void set_ready();  // models are loaded; jobs run from now on
   bool is_ready() const { return ready_.load(); }
   void stop();  // ends what runs in the background
 
@@ -59,6 +63,9 @@ class App {
   const Routes& routes() const { return routes_; }
   const Metrics& metrics() const { return metrics_; }
   const door::Door* door() const { return door_.get(); }  // null: there is no fleet
+  Jobs& jobs() { return *jobs_; }
+  // Of the queue; one of its own where the options named none.
+  std::filesystem::path jobs_folder() const;
 
  private:
   App(const ModelTable& models, Metrics& metrics, const Log& log, AppOptions options)
@@ -68,6 +75,8 @@ class App {
         options_(std::move(options)),
         gate_(options_.keys, options_.people.get(), options_.trusted_proxies) {}
   Status open_stores();
+  Status open_jobs();
+  PlannedModel look_at(const std::string& model) const;  // for jobs
   void collect_routes();
 
   http::asio::awaitable<void> dispatch(http::Request& request, http::Reply& reply);
@@ -93,8 +102,13 @@ class App {
   std::unique_ptr<door::Door> door_;
   Background background_{256};
   std::unique_ptr<responses::ResponseStore> responses_;
-  std::unique_ptr<batches::BatchStore> batches_;
-  std::unique_ptr<batches::BatchRunner> batch_runner_;
+  std::unique_ptr<batches::FileStore> files_;
+  mutable std::atomic<int64_t> local_clients_ = 0;  // requests of clients at models of this process
+  std::filesystem::path own_jobs_folder_;           // removed at the end; empty: none
+  const jobs::Serve serve_line_ = [this](http::Request& request, http::Reply& reply) {
+    return serve_inside(request, reply);
+  };
+  std::unique_ptr<Jobs> jobs_;
 };
 
 }  // namespace quern

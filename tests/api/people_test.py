@@ -340,6 +340,14 @@ class Keys(PeopleCase):
         status, text, _ = self.server.request("POST", "/v1/batches", {}, head)
         self.assertEqual(status, 403, text)
 
+    def test_files_of_the_server_are_the_admins(self):
+        head = bearer(self.make(scopes=["jobs:*"])["key"])
+        self.assertEqual(self.server.get("/v1/jobs", **head)[0], 200)
+        status, answer = self.server.post("/v1/jobs", {"input_path": "in.jsonl"}, head)
+        self.assertEqual((status, answer["error"]["param"]), (403, "input_path"), answer)
+        head = bearer(self.make(scopes=["models:read"])["key"])
+        self.assertEqual(self.server.get("/v1/jobs", **head)[0], 403)
+
     def test_expiry_ban_and_revocation(self):
         key = self.make(expires=int(time.time()) + 2)
         head, path = bearer(key["key"]), f"/v1/admin/keys/{key['id']}"

@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <array>
 
 #include "base/status.h"
-#include "server/batches/paging.h"
 #include "server/batches/routes.h"
 #include "server/fields.h"
 #include "server/offload.h"
+#include "server/paging.h"
 
 namespace quern::batches {
 namespace {
@@ -13,86 +12,67 @@ namespace {
 using http::asio::awaitable;
 using people::Scope;
 
-constexpr size_t kLinesMax = 50'000;
 constexpr int64_t kWindowSeconds = 24 * 3600;
-constexpr std::array<std::string_view, 6> kEndpoints = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
-                                                        "/v1/responses",        "/v1/rerank",      "/v1/score"};
+constexpr int32_t kBusyConcurrency = 1;  // a batch ends within its day, whatever clients do
+
+struct Context {
+  FileStore& store;
+  Jobs& jobs;
+};
 
 ApiError no_batch(const std::string& id) {
   return {.status = 404, .message = fmt::format("No batch found with id '{}'.", id), .param = "id"};
 }
 
-// A line that can be run later; else the fault.
-std::optional<std::string> fault_of(const std::string& text, std::string_view endpoint, std::string& custom_id) {
-  const auto line = parse_json(text, "line");
-  if (!line) return line.error().message;
-  if (!line->is_object()) return "must be an object";
-  const auto id = line->find("custom_id");
-  if (id == line->end() || !id->is_string() || id->get<std::string>().empty()) return "custom_id: must be a string";
-  custom_id = id->get<std::string>();
-  if (line->value("method", Json()) != "POST") return "method: must be POST";
-  if (line->value("url", Json()) != endpoint) return fmt::format("url: must be {}, as the batch's endpoint", endpoint);
-  if (!line->value("body", Json()).is_object()) return "body: must be an object";
-  return std::nullopt;
+const char* status_of(const JobView& job) {
+  switch (job.state) {
+    case JobState::kQueued:
+    case JobState::kWaitingWindow: return job.started > 0 ? "in_progress" : "validating";
+    case JobState::kRunning:
+    case JobState::kPaused: return "in_progress";
+    case JobState::kCompleted: return "completed";
+    case JobState::kFailed: return "failed";
+    case JobState::kCancelled: return job.published ? "cancelled" : "cancelling";
+    case JobState::kExpired: return "expired";
+  }
+  return "failed";
 }
 
-ApiResult<std::vector<std::string>> read_lines(const std::string& content, std::string_view endpoint) {
-  std::vector<std::string> lines;
-  std::vector<std::string> ids;
-  size_t number = 0;
-  for (size_t begin = 0; begin < content.size();) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    std::string text = content.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    if (lines.size() == kLinesMax)
-      return bad_field("input_file_id", fmt::format("the file has over {} lines", kLinesMax));
-    std::string custom_id;
-    if (const auto fault = fault_of(text, endpoint, custom_id)) {
-      return bad_field("input_file_id", fmt::format("line {}: {}", number, *fault));
-    }
-    ids.push_back(std::move(custom_id));
-    lines.push_back(std::move(text));
-  }
-  if (lines.empty()) return bad_field("input_file_id", "the file has no lines");
-  std::ranges::sort(ids);
-  if (const auto twice = std::ranges::adjacent_find(ids); twice != ids.end()) {
-    return bad_field("input_file_id", fmt::format("custom_id \"{}\" is there twice", *twice));
-  }
-  return lines;
+Json describe(const JobView& job) {
+  const auto text = [](const std::string& id) { return id.empty() ? Json(nullptr) : Json(id); };
+  const auto time = [](bool is_set, int64_t seconds) { return is_set ? Json(seconds) : Json(nullptr); };
+  const auto ended = [&](JobState state) { return time(job.state == state, job.ended); };
+  const bool cancelled = job.state == JobState::kCancelled;
+  return {{"id", job.id},
+          {"object", "batch"},
+          {"endpoint", job.spec.endpoint},
+          {"errors", nullptr},
+          {"input_file_id", job.spec.input_file_id},
+          {"completion_window", "24h"},
+          {"status", status_of(job)},
+          {"output_file_id", text(job.output_file_id)},
+          {"error_file_id", text(job.error_file_id)},
+          {"created_at", job.created},
+          {"expires_at", job.spec.deadline},
+          {"request_counts", {{"total", job.total}, {"completed", job.done}, {"failed", job.failed}}},
+          {"metadata", job.spec.metadata},
+          {"in_progress_at", time(job.started > 0, job.started)},
+          {"finalizing_at", time(job.published, job.ended)},
+          {"completed_at", ended(JobState::kCompleted)},
+          {"failed_at", ended(JobState::kFailed)},
+          {"expired_at", ended(JobState::kExpired)},
+          {"cancelling_at", time(cancelled, job.ended)},
+          {"cancelled_at", time(cancelled && job.published, job.ended)}};
 }
 
-Json new_batch(const std::string& endpoint, const std::string& file_id, const Json& metadata, size_t num_lines) {
-  const int64_t now = unix_seconds();
-  Json batch = {{"id", random_id("batch_")},
-                {"object", "batch"},
-                {"endpoint", endpoint},
-                {"errors", nullptr},
-                {"input_file_id", file_id},
-                {"completion_window", "24h"},
-                {"status", "validating"},
-                {"output_file_id", nullptr},
-                {"error_file_id", nullptr},
-                {"created_at", now},
-                {"expires_at", now + kWindowSeconds},
-                {"request_counts", {{"total", num_lines}, {"completed", 0}, {"failed", 0}}},
-                {"metadata", metadata}};
-  for (const char* name : {"in_progress_at", "finalizing_at", "completed_at", "failed_at", "expired_at",
-                           "cancelling_at", "cancelled_at"}) {
-    batch[name] = nullptr;
-  }
-  return batch;
-}
-
-ApiResult<Json> create(BatchStore& store, const http::Request& request) {
+ApiResult<Json> create(const Context& context, const http::Request& request) {
   auto body = parse_body(request);
   if (!body) return std::unexpected(body.error());
   Fields fields(*body);
   const auto file_id = fields.string("input_file_id");
   if (!file_id) fields.fault("input_file_id", "input_file_id: is missing");
   const auto endpoint = fields.string("endpoint").value_or("");
-  if (std::ranges::find(kEndpoints, endpoint) == kEndpoints.end()) {
+  if (std::ranges::find(kJobEndpoints, endpoint) == kJobEndpoints.end()) {
     fields.fault("endpoint", fmt::format("endpoint: \"{}\" does not run in batches", endpoint));
   }
   if (fields.string("completion_window").value_or("24h") != "24h") {
@@ -101,73 +81,78 @@ ApiResult<Json> create(BatchStore& store, const http::Request& request) {
   const Json* metadata = fields.object("metadata");
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
-  const auto file = store.file(*file_id);
+  const auto file = context.store.file(*file_id);
   if (!file) return std::unexpected(to_api_error(file.error()));
   if (!*file) {
     return std::unexpected(
         ApiError{.status = 404, .message = "No such File object: " + *file_id, .param = "input_file_id"});
   }
   if ((*file)->purpose != "batch") return bad_field("input_file_id", "input_file_id: its purpose is not batch");
-  const auto content = store.content(*file_id);
-  if (!content) return std::unexpected(to_api_error(content.error()));
-  const auto lines = read_lines(*content, endpoint);
-  if (!lines) return std::unexpected(lines.error());
-  const Json batch = new_batch(endpoint, *file_id, metadata == nullptr ? Json(nullptr) : *metadata, lines->size());
-  if (const Status added = store.add_batch(batch, *lines); !added) return std::unexpected(to_api_error(added.error()));
-  return batch;
+  JobSpec spec;
+  spec.input_file_id = *file_id;
+  spec.endpoint = endpoint;
+  spec.deadline = job_clock() + kWindowSeconds;
+  spec.busy_concurrency = kBusyConcurrency;
+  if (metadata != nullptr) spec.metadata = *metadata;
+  const auto job = context.jobs.add(std::move(spec));
+  if (job) return describe(*job);
+  ApiError error = to_api_error(job.error());
+  if (error.status == 400) error.param = "input_file_id";
+  return std::unexpected(std::move(error));
 }
 
-ApiResult<Json> find(BatchStore& store, const std::string& id) {
-  auto batch = store.batch(id);
-  if (!batch) return std::unexpected(to_api_error(batch.error()));
-  if (!*batch) return std::unexpected(no_batch(id));
-  return std::move(**batch);
+ApiResult<JobView> find(Jobs& jobs, const std::string& id) {
+  auto job = jobs.job(id);
+  if (!job && job.error().code != ErrorCode::kNotFound) return std::unexpected(to_api_error(job.error()));
+  if (!job || !job->spec.is_batch()) return std::unexpected(no_batch(id));
+  return std::move(*job);
 }
 
-ApiResult<Json> show_batch(BatchStore& store, const http::Request& request) {
-  return find(store, request.params[0]);
+ApiResult<Json> show_batch(const Context& context, const http::Request& request) {
+  const auto job = find(context.jobs, request.params[0]);
+  if (!job) return std::unexpected(job.error());
+  return describe(*job);
 }
 
-ApiResult<Json> list_batches(BatchStore& store, const http::Request& request) {
+ApiResult<Json> list_batches(const Context& context, const http::Request& request) {
   const auto page = read_page(request, 20, 100);
   if (!page) return std::unexpected(page.error());
-  auto batches = store.batches(page->after, page->limit + 1);
-  if (!batches) return std::unexpected(to_api_error(batches.error()));
-  return list_body(std::move(*batches), *page);
+  const auto jobs = context.jobs.jobs(JobStore::Kind::kBatches, page->after, page->limit + 1);
+  if (!jobs) return std::unexpected(to_api_error(jobs.error()));
+  std::vector<Json> batches;
+  for (const JobView& job : *jobs) batches.push_back(describe(job));
+  return list_body(std::move(batches), *page);
 }
 
-ApiResult<Json> cancel(BatchStore& store, const http::Request& request) {
-  auto batch = find(store, request.params[0]);
-  if (!batch) return batch;
-  const std::string status = (*batch)["status"].get<std::string>();
-  if (status != "validating" && status != "in_progress") {
-    return std::unexpected(ApiError{
-        .status = 409, .message = fmt::format("Cannot cancel a batch with status '{}'.", status), .param = "id"});
-  }
-  (*batch)["status"] = "cancelling";
-  (*batch)["cancelling_at"] = unix_seconds();
-  if (const Status kept = store.update_batch(*batch); !kept) return std::unexpected(to_api_error(kept.error()));
-  return batch;
+ApiResult<Json> cancel(const Context& context, const http::Request& request) {
+  const auto job = find(context.jobs, request.params[0]);
+  if (!job) return std::unexpected(job.error());
+  const auto cancelled = context.jobs.cancel(job->id);
+  if (cancelled) return describe(*cancelled);
+  if (cancelled.error().code != ErrorCode::kUnsupported) return std::unexpected(to_api_error(cancelled.error()));
+  return std::unexpected(ApiError{.status = 409,
+                                  .message = fmt::format("Cannot cancel a batch with status '{}'.", status_of(*job)),
+                                  .param = "id"});
 }
 
-using Action = ApiResult<Json> (*)(BatchStore&, const http::Request&);
+using BatchAction = ApiResult<Json> (*)(const Context&, const http::Request&);
 
-awaitable<void> act(BatchStore& store, BatchRunner& runner, Action action, const http::Request& request,
-                    http::Reply& reply) {
-  const std::function<ApiResult<Json>()> run = [&] { return action(store, request); };
+awaitable<void> act_on_batch(const Context context, BatchAction action, const http::Request& request,
+                             http::Reply& reply) {
+  const std::function<ApiResult<Json>()> run = [&] { return action(context, request); };
   const auto body = co_await offload(run);
   if (!body) co_return co_await send_error(reply, body.error());
-  if (request.method == "POST") runner.wake();
   co_await send_json(reply, *body);
 }
 
 }  // namespace
 
-Routes batch_routes(BatchStore& store, BatchRunner& runner) {
-  const auto route = [&store, &runner](Action action) -> RouteFunction {
-    return [&store, &runner, action](const ModelTable&, const http::Request& request,
-                                     http::Reply& reply) -> awaitable<void> {
-      return act(store, runner, action, request, reply);
+Routes batch_routes(FileStore& store, Jobs& jobs) {
+  const auto route = [&store, &jobs](BatchAction action) -> RouteFunction {
+    return [&store, &jobs, action](const ModelTable&, const http::Request& request,
+                                   http::Reply& reply) -> awaitable<void> {
+      const Context context{.store = store, .jobs = jobs};
+      return act_on_batch(context, action, request, reply);
     };
   };
   return {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "server/batches/paging.h"
 #include "server/batches/routes.h"
 #include "server/http/multipart.h"
 #include "server/offload.h"
+#include "server/paging.h"
 
 namespace quern::batches {
 namespace {
@@ -29,7 +29,7 @@ Json file_json(const File& file) {
           {"expires_at", nullptr}};
 }
 
-ApiResult<Json> upload(BatchStore& store, const http::Request& request) {
+ApiResult<Json> upload(FileStore& store, const http::Request& request) {
   const auto parts = http::parse_multipart(request.header("content-type").value_or(""), request.body);
   if (!parts) return std::unexpected(to_api_error(parts.error()));
   const http::FormPart* file = nullptr;
@@ -61,14 +61,14 @@ ApiResult<Json> upload(BatchStore& store, const http::Request& request) {
   return file_json(*added);
 }
 
-ApiResult<Json> show_file(BatchStore& store, const http::Request& request) {
+ApiResult<Json> show_file(FileStore& store, const http::Request& request) {
   const auto file = store.file(request.params[0]);
   if (!file) return std::unexpected(to_api_error(file.error()));
   if (!*file) return std::unexpected(no_file(request.params[0]));
   return file_json(**file);
 }
 
-ApiResult<Json> list_files(BatchStore& store, const http::Request& request) {
+ApiResult<Json> list_files(FileStore& store, const http::Request& request) {
   const auto page = read_page(request, 10'000, 10'000);
   if (!page) return std::unexpected(page.error());
   const auto files =
@@ -79,7 +79,7 @@ ApiResult<Json> list_files(BatchStore& store, const http::Request& request) {
   return list_body(std::move(items), *page);
 }
 
-ApiResult<Json> remove(BatchStore& store, const http::Request& request) {
+ApiResult<Json> remove(FileStore& store, const http::Request& request) {
   const std::string& id = request.params[0];
   const auto removed = store.remove_file(id);
   if (!removed) return std::unexpected(to_api_error(removed.error()));
@@ -87,22 +87,22 @@ ApiResult<Json> remove(BatchStore& store, const http::Request& request) {
   return Json{{"id", id}, {"object", "file"}, {"deleted", true}};
 }
 
-using Action = ApiResult<Json> (*)(BatchStore&, const http::Request&);
+using Action = ApiResult<Json> (*)(FileStore&, const http::Request&);
 
-awaitable<void> act(BatchStore& store, Action action, const http::Request& request, http::Reply& reply) {
+awaitable<void> act(FileStore& store, Action action, const http::Request& request, http::Reply& reply) {
   const std::function<ApiResult<Json>()> run = [&] { return action(store, request); };
   const auto body = co_await offload(run);
   if (!body) co_return co_await send_error(reply, body.error());
   co_await send_json(reply, *body);
 }
 
-RouteFunction route(BatchStore& store, Action action) {
+RouteFunction route(FileStore& store, Action action) {
   return [&store, action](const ModelTable&, const http::Request& request, http::Reply& reply) -> awaitable<void> {
     return act(store, action, request, reply);
   };
 }
 
-awaitable<void> content(BatchStore& store, const http::Request& request, http::Reply& reply) {
+awaitable<void> content(FileStore& store, const http::Request& request, http::Reply& reply) {
   const std::function<Result<std::string>()> read = [&] { return store.content(request.params[0]); };
   auto text = co_await offload(read);
   if (!text) co_return co_await send_error(reply, to_api_error(text.error()));
@@ -111,7 +111,7 @@ awaitable<void> content(BatchStore& store, const http::Request& request, http::R
 
 }  // namespace
 
-Routes file_routes(BatchStore& store) {
+Routes file_routes(FileStore& store) {
   const RouteFunction content_route = [&store](const ModelTable&, const http::Request& request,
                                                http::Reply& reply) -> awaitable<void> {
     return content(store, request, reply);

@@ -106,6 +106,8 @@ RouteRequest Carriage::route_request() const {
 
 awaitable<void> Carriage::run() {
   if (auto* span = reply_.span()) span->see_carried(uid_);
+  std::optional<InFlight> client;
+  if (!request_.background) client.emplace(counts_->clients);
   const auto begin = Clock::now();
   for (;;) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);

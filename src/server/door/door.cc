@@ -47,6 +47,12 @@ awaitable<bool> Door::serve(const Route& route, const ModelTable& local, const h
   co_return true;
 }
 
+std::optional<int64_t> Door::clients(const std::string& model) {
+  const auto uid = known_name(model);
+  if (!uid) return std::nullopt;
+  return metrics_.model(*uid)->clients.load(std::memory_order_relaxed);
+}
+
 awaitable<std::string> Door::add_metrics(std::string own) const {
   metrics_.render(own);
   co_return co_await with_worker_metrics(own, fleet_, *pool_);

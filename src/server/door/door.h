@@ -36,6 +36,9 @@ class Door {
   // `own` and what the door and the workers count, as /metrics shows it.
   http::asio::awaitable<std::string> add_metrics(std::string own) const;
 
+  // Requests of clients that run or wait at a model; nullopt: the fleet does not know it.
+  std::optional<int64_t> clients(const std::string& model);
+
   Fleet& fleet() const { return fleet_; }
 
  private:

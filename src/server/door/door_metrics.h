@@ -25,6 +25,7 @@ struct ModelCounts {
   Histogram wait_seconds;        // for a replica; a model that loads makes it long
   Histogram first_byte_seconds;  // from then on to the first byte of the answer's body
   std::atomic<uint64_t> retries = 0;
+  std::atomic<int64_t> clients = 0;  // requests that are here now, those that wait included; no lines of jobs
 };
 
 class DoorMetrics {

@@ -1,10 +1,10 @@
-#include "server/batches/paging.h"
+#include "server/paging.h"
 
 #include <charconv>
 
 #include "base/status.h"
 
-namespace quern::batches {
+namespace quern {
 
 ApiResult<Page> read_page(const http::Request& request, int64_t limit_default, int64_t limit_max) {
   Page page{.limit = limit_default, .after = std::string(request.query_value("after").value_or(""))};
@@ -25,4 +25,4 @@ Json list_body(std::vector<Json> items, const Page& page) {
   return {{"object", "list"}, {"data", items}, {"first_id", first}, {"last_id", last}, {"has_more", has_more}};
 }
 
-}  // namespace quern::batches
+}  // namespace quern

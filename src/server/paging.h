@@ -3,7 +3,7 @@
 
 #include "server/route.h"
 
-namespace quern::batches {
+namespace quern {
 
 struct Page {
   int64_t limit = 20;
@@ -14,4 +14,4 @@ ApiResult<Page> read_page(const http::Request& request, int64_t limit_default, i
 // `items`: up to limit + 1 of them; the one too many says that there is more.
 Json list_body(std::vector<Json> items, const Page& page);
 
-}  // namespace quern::batches
+}  // namespace quern
