@@ -33,6 +33,7 @@ struct ServeOptions {
   bool lora_updates = false;
   std::string lora_folder;
   std::string otlp_endpoint;
+  std::string worker_token;
   bool is_worker = false;  // of a fleet, which alone can reach its socket
   std::string metrics_prefix = "vllm:";
   std::string log_format = "text";
@@ -55,6 +56,20 @@ Result<KeySet> read_keys(const ServeOptions& options) {
   return keys;
 }
 
+// Whoever has it may bring a machine that gets everybody's requests.
+Result<KeySet> read_worker_tokens(const ServeOptions& options) {
+  constexpr size_t kTokenMin = 16;
+  KeySet tokens;
+  const std::string token =
+      options.worker_token.empty() ? environment("QUERN_WORKER_TOKEN").value_or("") : options.worker_token;
+  if (token.empty()) return tokens;
+  if (token.size() < kTokenMin) {
+    return invalid_argument(fmt::format("--worker-token: {} characters, {} are the least", token.size(), kTokenMin));
+  }
+  QUERN_TRY(tokens.add(token));
+  return tokens;
+}
+
 // Only programs of this machine can ask, and nobody was told by a key who may.
 bool is_private(const http::ServerOptions& http, const KeySet& keys) {
   return keys.empty() && is_local(http);
@@ -74,6 +89,9 @@ Result<AdapterRules> adapter_rules(const ServeOptions& options, const KeySet& ke
 Result<AppOptions> app_options(const ServeOptions& options) {
   AppOptions app;
   QUERN_ASSIGN(app.keys, read_keys(options));
+  if (!options.is_worker) {
+    QUERN_ASSIGN(app.worker_tokens, read_worker_tokens(options));
+  }
   QUERN_ASSIGN(app.adapters, adapter_rules(options, app.keys));
   QUERN_ASSIGN(app.tracing, read_tracing_settings(options.otlp_endpoint, environment));
   QUERN_TRY(open_people(options.people, options.http, app));
@@ -220,6 +238,9 @@ void add_http_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--cors", options.cors_origins, "origin of web pages that may call, or * for any");
   command.add_option("--api-key-file", options.api_key_file,
                      "file of API keys, one a line, plain or sha256:HEX; QUERN_API_KEY adds one");
+  command.add_option("--worker-token", options.worker_token,
+                     "what machines need to join by `quern worker --join`, 16 characters or more, or sha256:HEX; also "
+                     "QUERN_WORKER_TOKEN, which no list of processes shows");
   command.add_option("--http-threads", http.threads, "threads for connections")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

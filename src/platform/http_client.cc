@@ -95,6 +95,13 @@ void set_limits(CURL* curl, const std::string& url, const HttpOptions& options) 
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_seconds_max));
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "quern/0.1");
+  if (!options.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_file.c_str());
+  if (!options.pin.empty()) {
+    curl_easy_setopt(curl, CURLOPT_PINNEDPUBLICKEY, options.pin.c_str());
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+  }
+  if (options.direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (options.seconds_max > 0) curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(options.seconds_max));
   if (!options.give_up) return;
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);

@@ -16,6 +16,9 @@ namespace quern {
 struct HttpOptions {
   std::string bearer_token;          // sent to the first host only, not to where it redirects
   std::vector<std::string> headers;  // "Name: value"
+  std::string ca_file;               // PEM of authorities trusted for https; empty: the system's
+  std::string pin;                   // "sha256//…": whoever has this public key, and nobody else, is trusted
+  bool direct = false;               // without a proxy
   int32_t tries_max = 5;             // for what may pass: cut connections, 429, 5xx; counted anew whenever bytes arrive
   int64_t retry_seconds_max = 60;    // longest wait that a Retry-After can ask for
   int64_t stall_seconds_max = 30;    // less than 1 byte/s for this long counts as cut

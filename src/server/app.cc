@@ -13,6 +13,7 @@
 #include "server/devices/routes.h"
 #include "server/jobs/line_runner.h"
 #include "server/jobs/routes.h"
+#include "server/nodes/routes.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/people/routes.h"
@@ -224,6 +225,7 @@ void App::collect_routes() {
   append(routes_, xinference::routes(context));
   append(routes_, platform::routes(context));
   append(routes_, devices::routes());
+  append(routes_, nodes::routes(context));
   append(routes_, openai::routes(options_.adapters));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
@@ -368,7 +370,8 @@ awaitable<void> App::dispatch(http::Request& request, http::Reply& reply) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   metrics_.count_http(choice.route != nullptr ? choice.route->method : "other",
                       choice.route != nullptr ? choice.route->path : "none", reply.status(), seconds);
-  if (log_.writes(LogLevel::kInfo)) log_request(request, reply, seconds);
+  const bool routine = choice.route != nullptr && choice.route->routine && reply.status() < 400;
+  if (log_.writes(routine ? LogLevel::kDebug : LogLevel::kInfo)) log_request(request, reply, seconds);
 }
 
 }  // namespace quern

@@ -29,6 +29,7 @@ namespace quern {
 
 struct AppOptions {
   KeySet keys;                                   // not empty: every route but liveness and the pages wants one of them
+  KeySet worker_tokens;                          // for machines that join, and good for nothing else
   std::shared_ptr<people::People> people;        // null: nobody signs in, static keys alone count
   std::shared_ptr<people::Oidc> oidc;            // null: nobody signs in elsewhere
   std::vector<people::Network> trusted_proxies;  // whose X-Forwarded-For is believed
@@ -73,7 +74,7 @@ class App {
         metrics_(metrics),
         log_(log),
         options_(std::move(options)),
-        gate_(options_.keys, options_.people.get(), options_.trusted_proxies) {}
+        gate_(options_.keys, options_.people.get(), options_.trusted_proxies, options_.worker_tokens) {}
   Status open_stores();
   Status open_jobs();
   PlannedModel look_at(const std::string& model) const;  // for jobs

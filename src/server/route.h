@@ -33,6 +33,7 @@ struct Route {
   ErrorBody error_event = openai_error_event;  // the end of a stream that fails
   bool traced = false;                         // a span tells of each request: see traced()
   bool carried = false;                        // see carried()
+  bool routine = false;                        // asked all the time by machines: no line in the log
   // What who asks must be allowed, where the server knows people: by default what inference needs; see needs().
   people::Scope scope = people::Scope::kModelsRead;
 };

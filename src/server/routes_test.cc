@@ -50,7 +50,9 @@ TEST_F(RoutesTest, OnlyLivenessPagesAndSigningInAreOpen) {
   EXPECT_EQ(open, (std::set<std::string>{"get /", "get /docs", "get /health", "get /ping", "get /ready", "get /setup",
                                          "get /v1/cluster/auth", "get /v1/admin/setup/status", "post /v1/admin/setup",
                                          "post /token", "post /v1/auth/refresh", "get /api/oidc/authorize",
-                                         "get /api/oidc/callback"}));
+                                         "get /api/oidc/callback",
+                                         // The machine's own key, which its route looks at.
+                                         "post /v1/nodes/{name}/heartbeat"}));
 }
 
 // A new route gets the scope of inference unless it says another: that must be meant, so it is said here too.

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "platform/fleet/fleet_owner.h"
+#include "platform/http_client.h"
 #include "platform/model_name.h"
 
 namespace quern {
@@ -27,7 +28,7 @@ std::string uid_of(const LaunchSpec& spec) {
   return uid.empty() ? "model" : uid;
 }
 
-class FleetOfThisMachine final : public Fleet {
+class FleetOfThisMachine final : public Fleet, private FleetNodes {
  public:
   FleetOfThisMachine(FleetOptions options, std::shared_ptr<FleetShared> shared, std::unique_ptr<FleetOwner> owner)
       : options_(std::move(options)), shared_(std::move(shared)), owner_(std::move(owner)) {
@@ -116,7 +117,8 @@ class FleetOfThisMachine final : public Fleet {
     for (const ModelView& model : *all) {
       if (model.spec.uid != uid) continue;
       for (const ReplicaView& one : model.replicas) {
-        if (one.id == replica) return read_tail(one.log_file, bytes_max);
+        if (one.id != replica) continue;
+        return one.log_file.empty() ? log_of_node(one, bytes_max) : read_tail(one.log_file, bytes_max);
       }
     }
     return not_found(fmt::format("{}: no such replica of {}", replica, uid));
@@ -148,7 +150,62 @@ class FleetOfThisMachine final : public Fleet {
           .done = std::move(done)});
   }
 
+  FleetNodes* nodes() override { return this; }
+  int64_t memory_budget() const override {
+    const std::lock_guard lock(shared_->view_mutex);
+    return shared_->memory_budget;
+  }
+
  private:
+  Status join(NodeJoin join) override {
+    return without_value(
+        command([&](FleetOwner& owner, FleetOwner::Reply reply) { owner.join(std::move(join), std::move(reply)); }));
+  }
+  Result<std::vector<NodeWish>> heartbeat(const std::string& name, const std::string& key, NodeReport report) override {
+    const auto promise = std::make_shared<std::promise<Result<std::vector<NodeWish>>>>();
+    auto future = promise->get_future();
+    const bool sent = shared_->post([&] {
+      owner_->heartbeat(name, key, std::move(report),
+                        [promise](auto wishes) { promise->set_value(std::move(wishes)); });
+    });
+    if (!sent) return make_error(ErrorCode::kUnavailable, "the server stops");
+    return future.get();
+  }
+  std::vector<NodeView> list() const override {
+    const std::lock_guard lock(shared_->view_mutex);
+    return shared_->nodes;
+  }
+  Status set_draining(const std::string& name, bool draining) override {
+    return without_value(command([&](FleetOwner& owner, FleetOwner::Reply reply) {
+      owner.set_node_draining(name, draining, std::move(reply));
+    }));
+  }
+  Status remove(const std::string& name) override {
+    return without_value(
+        command([&](FleetOwner& owner, FleetOwner::Reply reply) { owner.remove_node(name, std::move(reply)); }));
+  }
+
+  // The node's own server has it.
+  Result<std::string> log_of_node(const ReplicaView& replica, size_t bytes_max) const {
+    RouteTarget target;
+    {
+      const std::lock_guard lock(shared_->view_mutex);
+      const auto it = shared_->on_nodes.find(replica.id);
+      if (it == shared_->on_nodes.end()) return std::string();  // it has just gone
+      target = it->second;
+    }
+    HttpOptions http{.bearer_token = target.api_key, .stall_seconds_max = 5, .seconds_max = 10};
+    http.pin = std::string(pin_of_address(target.address));
+    http.direct = true;
+    const HttpCall call{.url = fmt::format("{}/v1/models/{}/logs?bytes={}", address_without_pin(target.address),
+                                           target.model, bytes_max)};
+    QUERN_ASSIGN(HttpAnswer answer, http_call(call, http, bytes_max + 65536));
+    if (answer.status != 200) {
+      return make_error(ErrorCode::kUnavailable, fmt::format("machine {} answered {}", replica.node, answer.status));
+    }
+    return std::move(answer.body);
+  }
+
   static Status without_value(Result<std::string> result) {
     if (!result) return std::unexpected(std::move(result).error());
     return {};
@@ -226,6 +283,7 @@ const char* replica_state_name(ReplicaState state) {
     case ReplicaState::kDraining: return "draining";
     case ReplicaState::kBackoff: return "backoff";
     case ReplicaState::kStopped: return "stopped";
+    case ReplicaState::kLost: return "lost";
   }
   return "?";
 }

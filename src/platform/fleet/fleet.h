@@ -28,6 +28,7 @@ enum class ReplicaState : uint8_t {
   kDraining,  // gets no new requests; stops when the last has ended
   kBackoff,   // died or could not start; tried again at a later time
   kStopped,   // a copy that is not wanted now: idle, evicted, or not asked for yet
+  kLost,      // its machine is not heard: it may still run, and comes back with it if it is still wanted
 };
 const char* replica_state_name(ReplicaState state);  // "ready"
 
@@ -88,6 +89,8 @@ struct FleetOptions {
   std::chrono::milliseconds start_timeout{600000};  // a load that takes longer has failed
   std::chrono::milliseconds drain_timeout{30000};
   bool stop_workers_at_end = false;  // by default they stay and are adopted by the next fleet
+  // What a worker calls its model, by the model's uid; none: the uid.
+  std::function<std::string(const std::string& uid)> served_name;
   // How a free-form note goes to the log of the server.
   std::function<void(const std::string&)> log;
 };
@@ -134,6 +137,8 @@ struct RouteRefusal {
   int32_t retry_after_s = 0;  // 0: not known
 };
 
+class FleetNodes;  // platform/fleet/node.h
+
 class Fleet {
  public:
   // Opens the state and starts to make it so: living workers are adopted, missing ones started. Errors: kIo, and
@@ -166,6 +171,11 @@ class Fleet {
   using LeaseResult = std::expected<std::unique_ptr<Lease>, RouteRefusal>;
   virtual void lease(RouteRequest request, std::chrono::milliseconds patience,
                      std::function<void(LeaseResult)> done) = 0;
+
+  // Machines beside this one; null: there can be none.
+  virtual FleetNodes* nodes() { return nullptr; }
+  // For models of this machine, what they hold included.
+  virtual int64_t memory_budget() const { return 0; }
 };
 
 }  // namespace quern

@@ -13,7 +13,7 @@ int64_t whole_milliseconds(double seconds) {
   return seconds < 0 ? -1 : static_cast<int64_t>(seconds * 1000);
 }
 
-PlanModel plan_model(const FleetModel& model, const Router& router) {
+PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<bool> suits) {
   const std::string device = worker_device(model.spec);
   PlanModel plan{.replicas = model.spec.replicas,
                  .priority = model.spec.priority,
@@ -26,6 +26,7 @@ PlanModel plan_model(const FleetModel& model, const Router& router) {
                  .device = device,
                  .files = model.files,
                  .files_retry_ms = model.files_retry_ms,
+                 .suits = std::move(suits),
                  .last_used_ms = std::max(router.last_used_ms(model.spec.uid), model.woken_ms),
                  .demand_ms = model.demand_ms,
                  .waiting = static_cast<int32_t>(model.waiters.size()),
@@ -44,13 +45,26 @@ PlanModel plan_model(const FleetModel& model, const Router& router) {
 PlanInput FleetOwner::plan_input() {
   PlanInput input{.now_ms = steady_ms(),
                   .budget_bytes = budget_bytes_,
+                  .drains = drains_here_,
+                  .nodes = {},
                   .loads_max = options_.loads_max,
                   .health_timeout_ms = options_.health_timeout.count(),
                   .start_timeout_ms = options_.start_timeout.count(),
                   .drain_timeout_ms = options_.drain_timeout.count(),
                   .models = {}};
+  for (const auto& node : nodes_) {
+    input.nodes.push_back(
+        {.budget_bytes = node->join.machine.memory_budget, .is_ready = is_ready(*node), .drains = node->drains});
+  }
   const std::lock_guard lock(shared_->router_mutex);
-  for (const auto& model : models_) input.models.push_back(plan_model(*model, shared_->router));
+  for (const auto& model : models_) {
+    PlanModel plan = plan_model(*model, shared_->router, suitable_places(*model));
+    for (size_t i = 0; i < plan.rows.size(); ++i) {
+      plan.rows[i].place = std::max(0, place_of(model->replicas[i].node));
+      plan.rows[i].failed_place = place_of(model->replicas[i].failed_node);
+    }
+    input.models.push_back(std::move(plan));
+  }
   return input;
 }
 
@@ -92,7 +106,9 @@ void FleetOwner::apply(const PlanAction& action) {
     case Kind::kWake: return set_state(ReplicaState::kWaiting);
     case Kind::kRest: return set_state(ReplicaState::kStopped);
     case Kind::kPull: return start_pull(model);
-    case Kind::kStart: return start_worker(model, *replica);
+    case Kind::kStart:
+      if (action.place == 0) return start_worker(model, *replica);
+      return start_on_node(model, *replica, *nodes_[static_cast<size_t>(action.place) - 1]);
     case Kind::kForget: return forget(model);
     case Kind::kForgive: replica->plan.failures = 0; return;
     case Kind::kUnload:
@@ -113,6 +129,7 @@ void FleetOwner::apply(const PlanAction& action) {
     case Kind::kTerminate:
       replica->plan.terminated_ms = steady_ms();
       if (replica->process) return replica->process->terminate();
+      if (!replica->node.empty()) return;  // its node is told no more of it, and says when it is gone
       return worker_ended(model, *replica, {.text = "let go"});
     case Kind::kKill: {
       replica->plan.killed = true;
@@ -154,6 +171,8 @@ void FleetOwner::add_replica(FleetModel& model) {
 
 void FleetOwner::remove_replica(FleetModel& model, size_t row_idx) {
   std::error_code ignored;
+  const FleetReplica& replica = model.replicas[row_idx];
+  if (!replica.node.empty() && !model.leaving) stored(store_->remove_worker(replica.id));
   for (const char* suffix : {"", ".1"}) {
     std::filesystem::remove(model.replicas[row_idx].log_file.string() + suffix, ignored);
   }

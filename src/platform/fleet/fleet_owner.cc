@@ -65,7 +65,7 @@ std::string spec_digest(const LaunchSpec& spec) {
   options.priority = options.request_limit = 0;
   options.pinned = false;
   options.keep_alive_s = -1;
-  options.node_labels.clear();
+  options.node_labels.clear();  // the planner moves what is in the wrong place
   const std::string text = dump_json(options.to_json());
   unsigned char hash[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash);
@@ -89,6 +89,8 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
   std::filesystem::create_directories(options_.folder / "logs", error);
   QUERN_ASSIGN(const auto rows, store_->models(notes));
   QUERN_ASSIGN(const auto workers, store_->workers());
+  QUERN_ASSIGN(const auto nodes, store_->nodes(notes));
+  restore_nodes(nodes);
   QUERN_ASSIGN(shared_->events, store_->events());
   last_event_id_ = shared_->events.empty() ? 0 : shared_->events.back().id;
   for (const StoredModelRow& row : rows) {
@@ -98,6 +100,7 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
     model->created = row.created;
     model->awake = row.awake;
     model->demand_ms = model->woken_ms = steady_ms();
+    model->runs_here = check_worker_here(row.spec).has_value();
     auto facts = read_model_facts(row.spec);
     if (facts) {
       model->facts = std::move(*facts);
@@ -117,6 +120,10 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
     const auto it = std::ranges::find_if(models_, same);
     if (it == models_.end()) {
       stored(store_->remove_worker(row.replica));
+      continue;
+    }
+    if (!row.node.empty()) {
+      adopt_on_node(row, **it);
       continue;
     }
     adopt(row, **it);
@@ -170,8 +177,8 @@ void FleetOwner::save_all() {
     if (model->leaving) continue;
     if (!save(*model)) return;
     for (const FleetReplica& replica : model->replicas) {
-      const Status status =
-          replica.process ? store_->put_worker(stored_row(*model, replica)) : store_->remove_worker(replica.id);
+      const bool runs = replica.process || !replica.node.empty();
+      const Status status = runs ? store_->put_worker(stored_row(*model, replica)) : store_->remove_worker(replica.id);
       if (!status) return;
     }
   }
@@ -204,11 +211,15 @@ void FleetOwner::launch(LaunchSpec spec, ModelFacts facts, Reply reply) {
   model->awake = model->spec.replicas > 0;
   model->demand_ms = model->woken_ms = steady_ms();
   if (model->facts.path.empty()) model->files = FilesState::kMissing;
+  const Status here = check_worker_here(model->spec);
+  model->runs_here = here.has_value();
+  if (!here && !suits_any_node(model->spec)) return refuse(here.error());
   const bool is_cpu = worker_device(model->spec) == "cpu";
-  if (is_cpu && model->facts.memory_estimate > budget_bytes_) {
+  const int64_t budget = budget_max(model->spec);
+  if (is_cpu && model->facts.memory_estimate > budget) {
     return refuse({ErrorCode::kResourceExhausted,
                    fmt::format("{}: needs {} MiB of memory, {} MiB are there for models", model->spec.uid,
-                               model->facts.memory_estimate >> 20, budget_bytes_ >> 20)});
+                               model->facts.memory_estimate >> 20, budget >> 20)});
   }
   if (const Status status = save(*model); !status) return refuse(status.error());
   {
@@ -226,10 +237,15 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
     return replies_.emplace_back(std::move(reply), not_found(fmt::format("{}: no such model", spec.uid))), void();
   }
   FleetModel& model = **found;
+  const Status here = check_worker_here(spec);
+  if (!here && !suits_any_node(spec)) {
+    return replies_.emplace_back(std::move(reply), std::unexpected(here.error())), void();
+  }
   if (const Status status = store_->put_model({.spec = spec, .created = model.created, .awake = model.awake});
       !status) {
     return replies_.emplace_back(std::move(reply), std::unexpected(status.error())), void();
   }
+  model.runs_here = here.has_value();
   model.spec = std::move(spec);
   model.digest = spec_digest(model.spec);
   model.facts = std::move(facts);
@@ -237,7 +253,7 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
   model.failed = false;
   for (FleetReplica& replica : model.replicas) {
     // What does not run yet starts with the new options, without the old one's failures.
-    if (!replica.plan.is_live()) {
+    if (!replica.plan.is_live() && replica.plan.state != ReplicaState::kLost) {
       replica.digest = model.digest;
       replica.plan.failures = 0;
       replica.plan.retry_ms = 0;
@@ -308,7 +324,7 @@ void FleetOwner::stop_replica(const std::string& uid, const std::string& id, Rep
   }
   FleetModel& model = **found;
   row->plan.dismissed = true;
-  if (row->process) stored(store_->put_worker(stored_row(model, *row)));
+  if (row->process || !row->node.empty()) stored(store_->put_worker(stored_row(model, *row)));
   const int32_t count = std::max(0, model.spec.replicas - 1);
   set_replicas(uid, count, std::move(reply));
 }
@@ -407,7 +423,9 @@ void FleetOwner::suspect(const std::string& uid, uint64_t life) {
   const auto found = find(uid);
   if (!found) return;
   for (FleetReplica& replica : (*found)->replicas) {
-    if (replica.life == life) replica.asked_ms = 0;
+    if (replica.life != life) continue;
+    replica.asked_ms = 0;
+    if (FleetNode* node = find_node(replica.node)) node->asked_ms = 0;
   }
 }
 
@@ -438,6 +456,10 @@ void FleetOwner::forgive_own_pause() {
       if (replica.plan.terminated_ms > 0) replica.plan.terminated_ms += pause;
     }
   }
+  for (const auto& node : nodes_) {
+    node->heard_ms += pause;
+    node->answered_ms += pause;
+  }
 }
 
 void FleetOwner::turn() {
@@ -449,6 +471,7 @@ void FleetOwner::turn() {
   }
   for (const auto& task : mail) task();
   poll_workers();
+  watch_nodes();
   if (steady_ms() - measured_ms_ >= 1000) measure();
   decide();
   // Before requests go on: who has a lease finds its replica ready.

@@ -36,6 +36,15 @@ class FleetOwner {
   void wait_for_replica(FleetWaiter waiter);
   void suspect(const std::string& uid, uint64_t life);  // a request found it broken
 
+  // Of machines: fleet_nodes.cc.
+  using WishReply = std::function<void(Result<std::vector<NodeWish>>)>;
+  void join(NodeJoin join, Reply reply);
+  void heartbeat(const std::string& name, const std::string& key, NodeReport report, const WishReply& reply);
+  void set_node_draining(const std::string& name, bool draining, Reply reply);
+  void remove_node(const std::string& name, Reply reply);
+  // May any machine but this one run it?
+  bool suits_any_node(const LaunchSpec& spec) const;
+
  private:
   // fleet_owner.cc: commands, the loop.
   Result<FleetModel*> find(const std::string& uid);
@@ -81,6 +90,22 @@ class FleetOwner {
   StoredWorkerRow stored_row(const FleetModel& model, const FleetReplica& replica) const;
   std::string mark(const std::string& name) const;
 
+  // fleet_nodes.cc: other machines.
+  void restore_nodes(const std::vector<StoredNodeRow>& rows);
+  FleetNode* find_node(const std::string& name);
+  int32_t place_of(const std::string& node) const;  // as the planner counts
+  std::vector<bool> suitable_places(const FleetModel& model) const;
+  int64_t budget_max(const LaunchSpec& spec) const;  // of the machines that may run it
+  void start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node);
+  void adopt_on_node(const StoredWorkerRow& row, FleetModel& model);
+  void watch_nodes();
+  void lose(FleetNode& node, const std::string& why);
+  void told(FleetNode& node, FleetModel& model, FleetReplica& replica, const NodeReplica* report);
+  std::vector<NodeWish> wishes_for(const FleetNode& node) const;
+  bool node_answered(const WorkerProbes::Answer& answer);
+  std::vector<NodeView> node_views() const;
+  bool is_ready(const FleetNode& node) const { return node.heard && !node.lost; }
+
   // fleet_view.cc
   void publish();
   ModelView view_of(const FleetModel& model) const;
@@ -89,6 +114,7 @@ class FleetOwner {
   static constexpr size_t kWaitersMax = 1024;       // of one model
   static constexpr int64_t kLogBytesMax = 8 << 20;  // of a replica's log, and as much of the one before
   static constexpr int32_t kModelsMax = 1024;
+  static constexpr size_t kNodesMax = 256;
 
   FleetOptions options_;
   std::shared_ptr<FleetShared> shared_;
@@ -96,6 +122,8 @@ class FleetOwner {
   std::unique_ptr<WorkerProbes> probes_;
   std::filesystem::path socket_folder_;
   std::vector<std::unique_ptr<FleetModel>> models_;  // by time of launch
+  std::vector<std::unique_ptr<FleetNode>> nodes_;    // by name
+  bool drains_here_ = false;
   std::vector<std::pair<Reply, Result<std::string>>> replies_;
   int64_t last_event_id_ = 0;
   int64_t budget_bytes_ = 0;

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace quern {
@@ -24,11 +25,6 @@ bool is_pending(const PlanReplica& row) {
 
 bool serves(const PlanReplica& row) {
   return row.state == ReplicaState::kReady && !row.killed;
-}
-
-// Is one of those that are wished: not one that goes.
-bool counts(const PlanReplica& row) {
-  return row.current && !row.dismissed;
 }
 
 int64_t bytes_of(const PlanModel& model, const PlanReplica& row) {
@@ -62,12 +58,17 @@ class Planner {
 
  private:
   const PlanModel& model() const { return input_.models[model_idx_]; }
+  size_t num_places() const { return input_.nodes.size() + 1; }
+  int64_t budget(size_t place) const { return place == 0 ? input_.budget_bytes : input_.nodes[place - 1].budget_bytes; }
+  bool takes(const PlanModel& model, size_t place) const;
+  bool counts(const PlanModel& model, const PlanReplica& row) const;
+  bool counts(const PlanReplica& row) const { return counts(model(), row); }
   void act(Kind kind, int32_t row_idx, std::string reason = "") {
-    actions_.push_back({kind, model_idx_, row_idx, std::move(reason)});
+    actions_.push_back({kind, model_idx_, row_idx, std::move(reason), 0});
     if (row_idx >= 0) taken_.insert({model_idx_, row_idx});
   }
   void act_on(int32_t model_idx, Kind kind, int32_t row_idx, std::string reason = "") {
-    actions_.push_back({kind, model_idx, row_idx, std::move(reason)});
+    actions_.push_back({kind, model_idx, row_idx, std::move(reason), 0});
   }
 
   void watch_processes();
@@ -79,21 +80,40 @@ class Planner {
   void start_replicas();
   std::vector<Candidate> candidates();
   bool pull_first(const Candidate& candidate);
+  std::vector<size_t> places_for(const Candidate& candidate) const;
   void try_start(const Candidate& candidate);
-  bool make_room(const Candidate& candidate);
+  bool make_room(const Candidate& candidate, size_t place);
   std::vector<int32_t> victims(const Candidate& candidate) const;
 
   const PlanInput& input_;
   std::vector<PlanAction> actions_;
   int32_t model_idx_ = 0;
   std::set<std::pair<int32_t, int32_t>> taken_;  // rows that have an action
-  // Of start_replicas().
-  int64_t free_bytes_ = 0, leaving_bytes_ = 0;
-  std::map<std::string, int32_t> loads_;
+  // Of start_replicas(), by place.
+  struct Room {
+    int64_t free_bytes = 0, leaving_bytes = 0;
+    std::map<std::string, int32_t> loads;  // by device
+    bool is_made = false;                  // what is being freed has its taker
+  };
+  std::vector<Room> rooms_;
+  std::map<std::pair<int32_t, size_t>, int32_t> started_;  // by model and place
+  std::set<int32_t> evicted_;                              // models
   int32_t pulls_ = 0;
   std::vector<bool> pull_asked_;
-  bool room_is_made_ = false;
 };
+
+// May get a new replica of the model, as far as memory goes not.
+bool Planner::takes(const PlanModel& model, size_t place) const {
+  const bool suits = model.suits.empty() ? place == 0 : place < model.suits.size() && model.suits[place];
+  if (place == 0) return suits && (!input_.drains || model.device.empty());
+  return suits && !input_.nodes[place - 1].drains;
+}
+
+// Is one of those that are wished: not one that goes, or that nobody knows of.
+bool Planner::counts(const PlanModel& model, const PlanReplica& row) const {
+  if (!row.current || row.dismissed || row.state == ReplicaState::kLost) return false;
+  return !row.is_live() || takes(model, static_cast<size_t>(row.place));
+}
 
 void Planner::watch_draining(const PlanReplica& row, int32_t row_idx) {
   if (row.terminated_ms == 0) {
@@ -116,7 +136,8 @@ void Planner::watch_processes() {
     }
     if (row.state != ReplicaState::kReady) continue;
     const int64_t silent_ms = input_.now_ms - row.answered_ms;
-    if (silent_ms >= input_.health_timeout_ms) {
+    // Of other machines their agents see to it.
+    if (silent_ms >= input_.health_timeout_ms && row.place == 0) {
       act(Kind::kKill, row_idx, fmt::format("stuck: no answer for {:.1f} s", static_cast<double>(silent_ms) / 1000));
     } else if (row.failures > 0 && input_.now_ms - row.since_ms >= kForgiveMs) {
       act(Kind::kForgive, row_idx);
@@ -129,11 +150,13 @@ void Planner::retire_old(int32_t wanted) {
   int32_t serving = 0;
   for (const PlanReplica& row : model().rows) serving += serves(row) && counts(row) ? 1 : 0;
   int32_t old_serving = 0;
-  for (const PlanReplica& row : model().rows) old_serving += serves(row) && !row.current && !row.dismissed ? 1 : 0;
+  for (const PlanReplica& row : model().rows) old_serving += serves(row) && !counts(row) && !row.dismissed ? 1 : 0;
   for (size_t i = 0; i < model().rows.size(); ++i) {
     const PlanReplica& row = model().rows[i];
     const auto row_idx = static_cast<int32_t>(i);
     if (counts(row) || row.state == ReplicaState::kDraining || row.killed) continue;
+    const bool may_return = row.state == ReplicaState::kLost && row.current && !row.dismissed && wanted > 0;
+    if (may_return) continue;
     if (!row.is_live()) {
       act(Kind::kRemove, row_idx);
     } else if (row.dismissed || !serves(row) || wanted == 0) {
@@ -218,7 +241,7 @@ std::vector<Candidate> Planner::candidates() {
     for (const PlanReplica& row : one.rows) {
       const bool up = row.state == ReplicaState::kLoading || row.state == ReplicaState::kReady;
       live += up && !row.dismissed ? 1 : 0;
-      live_current += up && counts(row) ? 1 : 0;
+      live_current += up && counts(one, row) ? 1 : 0;
     }
     for (size_t i = 0; i < one.rows.size(); ++i) {
       const PlanReplica& row = one.rows[i];
@@ -226,7 +249,7 @@ std::vector<Candidate> Planner::candidates() {
                        (row.state == ReplicaState::kBackoff && input_.now_ms >= row.retry_ms);
       // While old ones serve, one more than is wished may run.
       if (taken_.contains({static_cast<int32_t>(m), static_cast<int32_t>(i)})) continue;
-      if (!counts(row) || !due || live_current >= wanted || live > wanted) continue;
+      if (!counts(one, row) || !due || live_current >= wanted || live > wanted) continue;
       found.push_back({static_cast<int32_t>(m), static_cast<int32_t>(i), !has_ready(one)});
       ++live;
       ++live_current;
@@ -243,18 +266,22 @@ std::vector<Candidate> Planner::candidates() {
 }
 
 void Planner::start_replicas() {
-  free_bytes_ = input_.budget_bytes;
+  rooms_.resize(num_places());
+  for (size_t place = 0; place < rooms_.size(); ++place) rooms_[place].free_bytes = budget(place);
   for (const PlanModel& one : input_.models) {
     pulls_ += one.files == FilesState::kPulling ? 1 : 0;
     for (const PlanReplica& row : one.rows) {
-      free_bytes_ -= bytes_of(one, row);
-      if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed)) leaving_bytes_ += bytes_of(one, row);
-      if (row.state == ReplicaState::kLoading && !one.device.empty()) ++loads_[one.device];
+      Room& room = rooms_[static_cast<size_t>(row.place)];
+      room.free_bytes -= bytes_of(one, row);
+      if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed))
+        room.leaving_bytes += bytes_of(one, row);
+      if (row.state == ReplicaState::kLoading && !one.device.empty()) ++room.loads[one.device];
     }
   }
   pull_asked_.resize(input_.models.size());
   for (const Candidate& candidate : candidates()) {
-    if (!pull_first(candidate)) try_start(candidate);
+    // Its room on one machine was given away a moment ago: it is not for the others.
+    if (!evicted_.contains(candidate.model_idx)) try_start(candidate);
   }
 }
 
@@ -274,27 +301,70 @@ bool Planner::pull_first(const Candidate& candidate) {
   return true;
 }
 
+// Where it may go, the best first.
+std::vector<size_t> Planner::places_for(const Candidate& candidate) const {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  const PlanReplica& row = one.rows[candidate.row_idx];
+  std::vector<size_t> places;
+  for (size_t place = 0; place < num_places(); ++place) {
+    if (takes(one, place) && (place == 0 || input_.nodes[place - 1].is_ready)) places.push_back(place);
+  }
+  const auto rank = [&](size_t place) {
+    const auto same = [&](const PlanReplica& other) {
+      return other.is_live() && other.state != ReplicaState::kDraining && static_cast<size_t>(other.place) == place;
+    };
+    const auto started = started_.find({candidate.model_idx, place});
+    const int64_t copies = std::ranges::count_if(one.rows, same) + (started == started_.end() ? 0 : started->second);
+    return std::tuple(static_cast<int64_t>(place) == row.failed_place, copies, -rooms_[place].free_bytes);
+  };
+  std::ranges::stable_sort(places, [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  return places;
+}
+
 void Planner::try_start(const Candidate& candidate) {
   const PlanModel& one = input_.models[candidate.model_idx];
   const auto waits = [&](std::string why) {
     act_on(candidate.model_idx, Kind::kWaits, candidate.row_idx, std::move(why));
   };
-  if (one.needs_bytes > input_.budget_bytes) {
-    return waits(fmt::format("needs {} of memory, {} are there for models", mib(one.needs_bytes),
-                             mib(std::max<int64_t>(0, input_.budget_bytes))));
+  std::vector<size_t> places = places_for(candidate);
+  if (places.empty()) return waits("waits for a machine that it suits");
+  const bool here_alone = places.size() == 1 && places[0] == 0;
+  if (here_alone && pull_first(candidate)) return;
+  int64_t budget_max = 0, free_max = 0;
+  for (const size_t place : places) {
+    budget_max = std::max(budget_max, budget(place));
+    free_max = std::max(free_max, rooms_[place].free_bytes);
   }
-  if (!one.device.empty() && loads_[one.device] >= input_.loads_max) return waits("waits for another model to load");
-  // What is being freed is for the first who asked.
-  if (one.needs_bytes > 0 && room_is_made_) return waits("waits for memory");
-  if (one.needs_bytes <= free_bytes_ || one.needs_bytes == 0) {
-    free_bytes_ -= one.needs_bytes;
-    if (!one.device.empty()) ++loads_[one.device];
-    act_on(candidate.model_idx, Kind::kStart, candidate.row_idx);
+  std::erase_if(places, [&](size_t place) { return one.needs_bytes > budget(place); });
+  if (places.empty()) {
+    return waits(fmt::format("needs {} of memory, {} are there for models", mib(one.needs_bytes), mib(budget_max)));
+  }
+  bool all_load = true, all_made = true;
+  for (const size_t place : places) {
+    Room& room = rooms_[place];
+    if (!one.device.empty() && room.loads[one.device] >= input_.loads_max) continue;
+    all_load = false;
+    // What is being freed is for the first who asked.
+    if (one.needs_bytes > 0 && room.is_made) continue;
+    all_made = false;
+    if (one.needs_bytes > room.free_bytes && one.needs_bytes > 0) continue;
+    if (place == 0 && pull_first(candidate)) return;
+    room.free_bytes -= one.needs_bytes;
+    if (!one.device.empty()) ++room.loads[one.device];
+    ++started_[{candidate.model_idx, place}];
+    actions_.push_back({Kind::kStart, candidate.model_idx, candidate.row_idx, "", static_cast<int32_t>(place)});
     return;
   }
-  room_is_made_ = one.needs_bytes <= free_bytes_ + leaving_bytes_ || make_room(candidate);
+  if (all_load) return waits("waits for another model to load");
+  if (all_made) return waits("waits for memory");
+  for (const size_t place : places) {
+    Room& room = rooms_[place];
+    if (room.is_made || (!one.device.empty() && room.loads[one.device] >= input_.loads_max)) continue;
+    room.is_made = one.needs_bytes <= room.free_bytes + room.leaving_bytes || make_room(candidate, place);
+    if (room.is_made) break;
+  }
   waits(fmt::format("waits for memory: needs {}, {} are free", mib(one.needs_bytes),
-                    mib(std::max<int64_t>(0, free_bytes_))));
+                    mib(std::max<int64_t>(0, free_max))));
 }
 
 // Models that may go for the candidate's sake, the least needed first.
@@ -303,7 +373,10 @@ std::vector<int32_t> Planner::victims(const Candidate& candidate) const {
   std::vector<int32_t> found;
   for (size_t i = 0; i < input_.models.size(); ++i) {
     const PlanModel& one = input_.models[i];
-    if (static_cast<int32_t>(i) == candidate.model_idx || one.pinned || one.leaving || !one.awake) continue;
+    const auto index = static_cast<int32_t>(i);
+    if (index == candidate.model_idx || one.pinned || one.leaving || !one.awake || evicted_.contains(index)) continue;
+    const auto started = started_.lower_bound({index, 0});
+    if (started != started_.end() && started->first.first == index) continue;
     if (one.waiting > 0 || one.priority > wanted.priority || !has_ready(one)) continue;
     // A further replica is no reason to send away another's only one.
     if (!candidate.first && one.priority == wanted.priority) continue;
@@ -320,14 +393,16 @@ std::vector<int32_t> Planner::victims(const Candidate& candidate) const {
   return found;
 }
 
-bool Planner::make_room(const Candidate& candidate) {
+bool Planner::make_room(const Candidate& candidate, size_t place) {
   const PlanModel& one = input_.models[candidate.model_idx];
   const auto gain = [&](int32_t model_idx) {
     const PlanModel& other = input_.models[model_idx];
-    return std::accumulate(other.rows.begin(), other.rows.end(), int64_t{0},
-                           [&](int64_t sum, const PlanReplica& row) { return sum + bytes_of(other, row); });
+    return std::accumulate(other.rows.begin(), other.rows.end(), int64_t{0}, [&](int64_t sum, const PlanReplica& row) {
+      return sum + (static_cast<size_t>(row.place) == place ? bytes_of(other, row) : 0);
+    });
   };
-  int64_t lacking = one.needs_bytes - free_bytes_ - leaving_bytes_;
+  const int64_t coming = rooms_[place].free_bytes + rooms_[place].leaving_bytes;
+  int64_t lacking = one.needs_bytes - coming;
   std::vector<int32_t> chosen;
   for (const int32_t victim : victims(candidate)) {
     if (lacking <= 0) break;
@@ -341,14 +416,17 @@ bool Planner::make_room(const Candidate& candidate) {
       if (vain) lacking += gain(victim);
       return vain;
     });
-    for (const int32_t victim : chosen) act_on(victim, Kind::kEvict, -1, "another model needs the memory");
+    for (const int32_t victim : chosen) {
+      act_on(victim, Kind::kEvict, -1, "another model needs the memory");
+      evicted_.insert(victim);
+    }
     return true;
   }
   // No room beside the replica that it shall replace: that one goes first.
   for (size_t i = 0; i < one.rows.size(); ++i) {
     const PlanReplica& row = one.rows[i];
-    if (!serves(row) || row.current || row.dismissed) continue;
-    if (one.needs_bytes > free_bytes_ + leaving_bytes_ + bytes_of(one, row)) continue;
+    if (!serves(row) || counts(one, row) || row.dismissed || static_cast<size_t>(row.place) != place) continue;
+    if (one.needs_bytes > coming + bytes_of(one, row)) continue;
     act_on(candidate.model_idx, Kind::kDrain, static_cast<int32_t>(i), "there is no memory for both");
     return true;
   }

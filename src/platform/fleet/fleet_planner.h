@@ -6,6 +6,10 @@
 // never one that is loading or has requests, never one of a higher priority. A model that was sent away comes back by a
 // request, not by itself, so two models cannot push each other out without clients asking for both.
 //
+// Places are machines: 0 is this one, the others stand in `nodes`. A replica goes where the fewest of its model are,
+// and among those to where most memory is free. One on a machine that is not heard counts no more until the machine is
+// back; one on a machine that drains, or that it does not suit any more, is an old one.
+//
 // Replicas of other options than the wished ones serve until as many new ones are ready. Every time is in milliseconds
 // of one steady clock, every size in bytes.
 #pragma once
@@ -36,7 +40,9 @@ struct PlanReplica {
   bool killed = false;        // SIGKILL was sent
   int32_t failures = 0;       // in a row
   int32_t in_flight = 0;
-  int64_t bytes = 0;  // resident
+  int64_t bytes = 0;          // resident
+  int32_t place = 0;          // where it is
+  int32_t failed_place = -1;  // where it has failed last: gone back to only when there is no other
 
   bool is_live() const {  // has a process, or an address that is not ours
     return state == ReplicaState::kLoading || state == ReplicaState::kReady || state == ReplicaState::kDraining;
@@ -54,16 +60,25 @@ struct PlanModel {
   std::string device;       // empty: none of this machine's
   FilesState files = FilesState::kHere;
   int64_t files_retry_ms = 0;
+  std::vector<bool> suits;  // by place: it may run there; empty: here alone
   int64_t last_used_ms = 0;
   int64_t demand_ms = 0;  // since when somebody waits for it
   int32_t waiting = 0;    // requests
   std::vector<PlanReplica> rows;
 };
 
+struct PlanNode {
+  int64_t budget_bytes = 0;  // for all models there, what runs included
+  bool is_ready = false;     // is heard and can be reached
+  bool drains = false;
+};
+
 struct PlanInput {
   int64_t now_ms = 0;
-  int64_t budget_bytes = 0;  // for all models together, what runs included
-  int32_t loads_max = 1;     // at once on one device
+  int64_t budget_bytes = 0;  // of this machine, for all models together, what runs included
+  bool drains = false;       // this machine
+  std::vector<PlanNode> nodes;
+  int32_t loads_max = 1;  // at once on one device
   int32_t pulls_max = 2;
   int64_t health_timeout_ms = 5000;
   int64_t start_timeout_ms = 600000;
@@ -78,7 +93,7 @@ struct PlanAction {
     kWake,       // a stopped row waits for its start
     kRest,       // a row that waited is stopped
     kPull,       // the model's files
-    kStart,      // a process for the row
+    kStart,      // a process for the row, at the place
     kDrain,      // no new requests
     kTerminate,  // SIGTERM
     kKill,       // SIGKILL
@@ -92,6 +107,7 @@ struct PlanAction {
   int32_t model_idx = 0;
   int32_t row_idx = -1;
   std::string reason;  // one line; of kWaits, kKill, kDrain, kEvict
+  int32_t place = 0;   // of kStart
 };
 
 std::vector<PlanAction> plan_fleet(const PlanInput& input);

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "platform/fleet/fleet.h"
 #include "platform/fleet/fleet_planner.h"
 #include "platform/fleet/model_facts.h"
+#include "platform/fleet/node.h"
 #include "platform/fleet/router.h"
 #include "platform/fleet/worker_kind.h"
 #include "platform/fleet/worker_process.h"
@@ -21,7 +23,12 @@ namespace quern {
 // One row of the planner with the process behind it. The planner's fields that are copies of others (in_flight, bytes)
 // are filled in when it is asked.
 struct FleetReplica {
-  std::string id;  // "UID-0"
+  std::string id;           // "UID-0"
+  std::string node;         // where it is; empty: this machine, or nowhere
+  std::string failed_node;  // where it has failed last, kThisNode among them
+  int64_t node_pid = 0;
+  double node_progress = 0;
+  ReplicaState node_state = ReplicaState::kLoading;  // as its node calls it, while it loads
   PlanReplica plan;
   std::string digest;                    // of the options that its process was started with
   std::optional<WorkerProcess> process;  // none: it does not run, or is at a URL
@@ -35,6 +42,17 @@ struct FleetReplica {
   ProcessMemory memory;
   std::string message;
   std::filesystem::path log_file;
+};
+
+// A machine that has joined. Its heartbeats and its answers to our own questions tell whether it is there.
+struct FleetNode {
+  NodeJoin join;
+  bool drains = false;
+  bool heard = false;  // since it joined, or since this fleet was opened
+  bool lost = true;
+  int64_t heard_ms = 0, answered_ms = 0;  // the last of each, or when we began to wait for them
+  int64_t asked_ms = 0;
+  uint64_t life = 0;  // the name of our questions
 };
 
 using LeaseDone = std::function<void(Fleet::LeaseResult)>;
@@ -61,7 +79,8 @@ struct FleetModel {
   double files_progress = 0;
   std::optional<WorkerProcess> pull;
   std::filesystem::path pull_log;
-  bool failed = false;  // and nobody is told to wait
+  bool runs_here = true;  // this machine has its engine's program and its device
+  bool failed = false;    // and nobody is told to wait
   std::string message;
   std::vector<FleetReplica> replicas;
   std::deque<FleetWaiter> waiters;
@@ -75,6 +94,9 @@ struct FleetShared {
 
   std::mutex view_mutex;
   std::shared_ptr<const std::vector<ModelView>> views;  // guarded by view_mutex
+  std::vector<NodeView> nodes;                          // this machine first; guarded by view_mutex
+  std::map<std::string, RouteTarget> on_nodes;          // replicas of other machines; guarded by view_mutex
+  int64_t memory_budget = 0;                            // of this machine; guarded by view_mutex
   std::vector<FleetEvent> events;                       // of all, oldest first; guarded by view_mutex
 
   std::mutex mail_mutex;

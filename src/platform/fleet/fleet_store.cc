@@ -19,7 +19,9 @@ constexpr const char* kSchema =
     "spec TEXT NOT NULL, created INTEGER NOT NULL, awake INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS workers (replica TEXT PRIMARY KEY, uid TEXT NOT NULL, pid INTEGER NOT NULL, "
     "start_time INTEGER NOT NULL, address TEXT NOT NULL, base_path TEXT NOT NULL, api_key TEXT NOT NULL, "
-    "model TEXT NOT NULL, digest TEXT NOT NULL, started_ms INTEGER NOT NULL, dismissed INTEGER NOT NULL) WITHOUT "
+    "model TEXT NOT NULL, digest TEXT NOT NULL, started_ms INTEGER NOT NULL, dismissed INTEGER NOT NULL, "
+    "node TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, joined TEXT NOT NULL, drains INTEGER NOT NULL) WITHOUT "
     "ROWID;"
     "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, uid TEXT NOT NULL, "
     "replica TEXT NOT NULL, kind TEXT NOT NULL, message TEXT NOT NULL);"
@@ -31,6 +33,11 @@ Result<std::unique_ptr<Database>> open_checked(const fs::path& path) {
   QUERN_ASSIGN(const auto rows, database->run("PRAGMA quick_check(1)"));
   if (rows.empty() || text_of(rows[0][0]) != "ok") {
     return io_error(fmt::format("{}: {}", path.string(), rows.empty() ? "no answer" : text_of(rows[0][0])));
+  }
+  // Of a file from before there were machines.
+  QUERN_ASSIGN(const auto has, database->run("SELECT count(*) FROM pragma_table_info('workers') WHERE name = 'node'"));
+  if (integer_of(has[0][0]) == 0) {
+    QUERN_TRY(database->run("ALTER TABLE workers ADD COLUMN node TEXT NOT NULL DEFAULT ''"));
   }
   return database;
 }
@@ -103,11 +110,12 @@ Result<std::vector<StoredModelRow>> FleetStore::models(std::vector<std::string>&
 Result<std::vector<StoredWorkerRow>> FleetStore::workers() {
   QUERN_ASSIGN(const auto rows,
                database_->run("SELECT replica, uid, pid, start_time, address, base_path, api_key, model, digest, "
-                              "started_ms, dismissed FROM workers ORDER BY replica"));
+                              "started_ms, dismissed, node FROM workers ORDER BY replica"));
   std::vector<StoredWorkerRow> workers;
   for (const auto& row : rows) {
     workers.push_back({.replica = text_of(row[0]),
                        .uid = text_of(row[1]),
+                       .node = text_of(row[11]),
                        .process = {.pid = integer_of(row[2]), .start_time = integer_of(row[3])},
                        .address = text_of(row[4]),
                        .base_path = text_of(row[5]),
@@ -136,16 +144,53 @@ Status FleetStore::remove_model(const std::string& uid) {
 }
 
 Status FleetStore::put_worker(const StoredWorkerRow& row) {
-  QUERN_TRY(
-      database_->run("INSERT OR REPLACE INTO workers (replica, uid, pid, start_time, address, base_path, api_key, "
-                     "model, digest, started_ms, dismissed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-                     {row.replica, row.uid, row.process.pid, row.process.start_time, row.address, row.base_path,
-                      row.api_key, row.model, row.digest, row.started_ms, int64_t{row.dismissed}}));
+  QUERN_TRY(database_->run(
+      "INSERT OR REPLACE INTO workers (replica, uid, pid, start_time, address, base_path, api_key, "
+      "model, digest, started_ms, dismissed, node) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+      "?12)",
+      {row.replica, row.uid, row.process.pid, row.process.start_time, row.address, row.base_path, row.api_key,
+       row.model, row.digest, row.started_ms, int64_t{row.dismissed}, row.node}));
   return {};
 }
 
 Status FleetStore::remove_worker(const std::string& replica) {
   QUERN_TRY(database_->run("DELETE FROM workers WHERE replica = ?1", {replica}));
+  return {};
+}
+
+Result<std::vector<StoredNodeRow>> FleetStore::nodes(std::vector<std::string>& notes) {
+  QUERN_ASSIGN(const auto rows, database_->run("SELECT name, joined, drains FROM nodes ORDER BY name"));
+  std::vector<StoredNodeRow> nodes;
+  for (const auto& row : rows) {
+    StoredNodeRow node;
+    node.drains = integer_of(row[2]) != 0;
+    if (text_of(row[0]) == kThisNode) {
+      node.join.name = kThisNode;
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    const auto json = parse_json(text_of(row[1]), "stored machine");
+    auto join = json ? node_join_from_json(*json) : Result<NodeJoin>(std::unexpected(json.error()));
+    if (!join) {
+      notes.push_back(fmt::format("machine {} cannot be read: {}", text_of(row[0]), join.error().message));
+      continue;
+    }
+    node.join = std::move(*join);
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+Status FleetStore::put_node(const StoredNodeRow& row) {
+  NodeJoin join = row.join;
+  join.machine.devices = Json::array();  // as the next heartbeat tells
+  QUERN_TRY(database_->run("INSERT OR REPLACE INTO nodes (name, joined, drains) VALUES (?1, ?2, ?3)",
+                           {row.join.name, dump_json(to_json(join)), int64_t{row.drains}}));
+  return {};
+}
+
+Status FleetStore::remove_node(const std::string& name) {
+  QUERN_TRY(database_->run("DELETE FROM nodes WHERE name = ?1", {name}));
   return {};
 }
 

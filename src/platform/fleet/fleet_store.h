@@ -13,6 +13,7 @@
 
 #include "platform/database.h"
 #include "platform/fleet/fleet.h"
+#include "platform/fleet/node.h"
 #include "platform/fleet/worker_process.h"
 #include "quern/status.h"
 
@@ -27,11 +28,17 @@ struct StoredModelRow {
 struct StoredWorkerRow {
   std::string replica;  // "UID-0"
   std::string uid;
+  std::string node;  // empty: a process of this machine
   ProcessId process;
   std::string address, base_path, api_key, model;
   std::string digest;      // of the options that it was started with
   int64_t started_ms = 0;  // since 1970
   bool dismissed = false;
+};
+
+struct StoredNodeRow {
+  NodeJoin join;  // of this machine (kThisNode) its name alone
+  bool drains = false;
 };
 
 class FleetStore {
@@ -47,6 +54,10 @@ class FleetStore {
   Status remove_model(const std::string& uid);  // and its workers and events
   Status put_worker(const StoredWorkerRow& row);
   Status remove_worker(const std::string& replica);
+
+  Result<std::vector<StoredNodeRow>> nodes(std::vector<std::string>& notes);  // by name
+  Status put_node(const StoredNodeRow& row);
+  Status remove_node(const std::string& name);
 
   static constexpr int64_t kEventsMax = 1000;  // kept of each model
   Result<std::vector<FleetEvent>> events();    // of all, oldest first

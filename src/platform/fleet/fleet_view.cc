@@ -27,6 +27,7 @@ double progress_of(const FleetModel& model, const FleetReplica& replica) {
     case ReplicaState::kDraining: return 1;
     case ReplicaState::kPulling: return start * model.files_progress;
     case ReplicaState::kLoading: {
+      if (!replica.node.empty()) return replica.node_progress;
       const double needs = static_cast<double>(std::max<int64_t>(1, model.facts.memory_estimate));
       return start + (1 - start) * std::min(0.95, static_cast<double>(replica.memory.resident) / needs);
     }
@@ -37,18 +38,19 @@ double progress_of(const FleetModel& model, const FleetReplica& replica) {
 }  // namespace
 
 ReplicaView FleetOwner::view_of(const FleetModel& model, const FleetReplica& replica) const {
+  const bool is_told = !replica.node.empty() && replica.plan.state == ReplicaState::kLoading;
   return {.id = replica.id,
-          .state = replica.plan.state,
-          .node = "local",
-          .address = replica.address,
-          .pid = replica.process ? replica.process->id().pid : 0,
+          .state = is_told ? replica.node_state : replica.plan.state,
+          .node = replica.node.empty() ? kThisNode : replica.node,
+          .address = std::string(address_without_pin(replica.address)),
+          .pid = replica.process ? replica.process->id().pid : replica.node_pid,
           .restarts = replica.restarts,
           .in_flight = 0,
           .memory_bytes = replica.memory.resident,
           .load_seconds = replica.load_seconds,
           .progress = progress_of(model, replica),
           .message = replica.message,
-          .log_file = replica.log_file};
+          .log_file = replica.node.empty() ? replica.log_file : std::filesystem::path()};
 }
 
 ModelView FleetOwner::view_of(const FleetModel& model) const {
@@ -81,8 +83,19 @@ ModelView FleetOwner::view_of(const FleetModel& model) const {
 void FleetOwner::publish() {
   auto views = std::make_shared<std::vector<ModelView>>();
   for (const auto& model : models_) views->push_back(view_of(*model));
+  std::vector<NodeView> nodes = node_views();
+  std::map<std::string, RouteTarget> on_nodes;
+  for (const auto& model : models_) {
+    for (const FleetReplica& one : model->replicas) {
+      if (one.node.empty()) continue;
+      on_nodes[one.id] = {.replica = one.id, .address = one.address, .api_key = one.api_key, .model = one.model};
+    }
+  }
   const std::lock_guard lock(shared_->view_mutex);
   shared_->views = std::move(views);
+  shared_->nodes = std::move(nodes);
+  shared_->on_nodes = std::move(on_nodes);
+  shared_->memory_budget = budget_bytes_;
   changed_ = false;
 }
 

@@ -112,6 +112,7 @@ std::string FleetOwner::mark(const std::string& name) const {
 StoredWorkerRow FleetOwner::stored_row(const FleetModel& model, const FleetReplica& replica) const {
   return {.replica = replica.id,
           .uid = model.spec.uid,
+          .node = replica.node,
           .process = replica.process ? replica.process->id() : ProcessId{},
           .address = replica.address,
           .base_path = replica.base_path,
@@ -125,6 +126,7 @@ StoredWorkerRow FleetOwner::stored_row(const FleetModel& model, const FleetRepli
 Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetReplica& replica) const {
   WorkerPlace place{.program = options_.program.string(),
                     .model = model.facts.path,
+                    .served_name = options_.served_name ? options_.served_name(model.spec.uid) : "",
                     .task = model.facts.task,
                     .device = share_of_device(model.spec, number_of(replica.id)),
                     .mark = mark(replica.id)};
@@ -155,6 +157,7 @@ void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
   replica.adopted = false;
   replica.asked_ms = 0;
   replica.message.clear();
+  replica.node.clear();
   PlanReplica& plan = replica.plan;
   plan.state = ReplicaState::kLoading;
   plan.since_ms = steady_ms();
@@ -245,7 +248,7 @@ void FleetOwner::ask_workers() {
     for (FleetReplica& replica : model->replicas) {
       const bool loading = replica.plan.state == ReplicaState::kLoading;
       if ((!loading && replica.plan.state != ReplicaState::kReady) || replica.plan.killed) continue;
-      if (probes_->is_asking(replica.life)) continue;
+      if (!replica.node.empty() || probes_->is_asking(replica.life)) continue;
       // A load of minutes is not asked fifty times a second.
       const int64_t interval = loading ? std::clamp((now - replica.plan.since_ms) / 50, kLoadingAskMs, int64_t{500})
                                        : options_.health_interval.count();
@@ -260,6 +263,7 @@ void FleetOwner::ask_workers() {
 }
 
 void FleetOwner::answered(const WorkerProbes::Answer& answer) {
+  if (node_answered(answer)) return;
   for (const auto& model : models_) {
     for (FleetReplica& replica : model->replicas) {
       if (replica.life != answer.id) continue;
@@ -297,9 +301,10 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
                               replica.life);
   }
   const bool adopted = std::exchange(replica.adopted, false);
-  event(model, replica.id, adopted ? "adopted" : "ready",
-        adopted ? fmt::format("process {}", replica.process ? replica.process->id().pid : 0)
-                : fmt::format("loaded in {:.2f} s", replica.load_seconds));
+  const int64_t pid = replica.process ? replica.process->id().pid : replica.node_pid;
+  std::string text = adopted ? fmt::format("process {}", pid) : fmt::format("loaded in {:.2f} s", replica.load_seconds);
+  if (!replica.node.empty()) text += " on " + replica.node;
+  event(model, replica.id, adopted ? "adopted" : "ready", std::move(text));
 }
 
 void FleetOwner::clean_up(FleetModel& model, FleetReplica& replica) {
@@ -310,8 +315,11 @@ void FleetOwner::clean_up(FleetModel& model, FleetReplica& replica) {
   probes_->forget(replica.life);
   std::error_code ignored;
   if (replica.address.starts_with("unix:")) fs::remove(replica.address.substr(5), ignored);
-  if (replica.process && !model.leaving) stored(store_->remove_worker(replica.id));
+  if ((replica.process || !replica.node.empty()) && !model.leaving) stored(store_->remove_worker(replica.id));
   replica.process.reset();
+  replica.node.clear();
+  replica.node_pid = 0;
+  replica.node_progress = 0;
   replica.memory = {};
   replica.address.clear();
   changed_ = true;
@@ -339,6 +347,7 @@ void FleetOwner::worker_ended(FleetModel& model, FleetReplica& replica, const Wo
 }
 
 void FleetOwner::worker_failed(FleetModel& model, FleetReplica& replica, const std::string& why, bool is_final) {
+  replica.failed_node = replica.node.empty() ? kThisNode : replica.node;
   clean_up(model, replica);
   PlanReplica& plan = replica.plan;
   plan.failures = is_final ? std::max(plan.failures + 1, 7) : plan.failures + 1;
@@ -360,6 +369,7 @@ void FleetOwner::worker_failed(FleetModel& model, FleetReplica& replica, const s
 void FleetOwner::measure() {
   measured_ms_ = steady_ms();
   int64_t own = 0;
+  if (!nodes_.empty()) changed_ = true;  // what machines say of themselves
   for (const auto& model : models_) {
     for (FleetReplica& replica : model->replicas) {
       if (!replica.process) continue;

@@ -96,8 +96,7 @@ Status check_device(const LaunchSpec& spec) {
   if (!device.starts_with("cuda:") || !numbers) {
     return invalid_argument(fmt::format("device: {}: must be auto, cpu or cuda:0", device));
   }
-  if (spec.engine == "llama.cpp" || std::filesystem::exists("/dev/nvidiactl")) return {};
-  return unsupported(fmt::format("device: {}: this machine has no such device", device));
+  return {};
 }
 
 Status check_options(const LaunchSpec& spec) {
@@ -151,9 +150,14 @@ void add_options(const LaunchSpec& spec, std::vector<std::string>& argv) {
   }
 }
 
+std::string name_of(const LaunchSpec& spec, const WorkerPlace& place) {
+  return place.served_name.empty() ? spec.uid : place.served_name;
+}
+
 std::vector<std::string> quern_argv(const LaunchSpec& spec, const WorkerPlace& place) {
   std::vector<std::string> argv = {
-      place.program, "serve", place.model, "--worker", "--uds", place.socket.string(), "--served-model-name", spec.uid};
+      place.program,       "serve", place.model, "--worker", "--uds", place.socket.string(), "--served-model-name",
+      name_of(spec, place)};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
   if (!place.task.empty()) add("--task", place.task);
   if (place.device != "auto") add("--device", place.device);
@@ -164,9 +168,15 @@ std::vector<std::string> quern_argv(const LaunchSpec& spec, const WorkerPlace& p
 }
 
 std::vector<std::string> vllm_argv(const LaunchSpec& spec, const WorkerPlace& place) {
-  std::vector<std::string> argv = {
-      place.program,         "serve", place.model, "--host", "127.0.0.1", "--port", std::to_string(place.port),
-      "--served-model-name", spec.uid};
+  std::vector<std::string> argv = {place.program,
+                                   "serve",
+                                   place.model,
+                                   "--host",
+                                   "127.0.0.1",
+                                   "--port",
+                                   std::to_string(place.port),
+                                   "--served-model-name",
+                                   name_of(spec, place)};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
   if (spec.context > 0) add("--max-model-len", std::to_string(spec.context));
   if (!spec.kv_cache_dtype.empty()) add("--kv-cache-dtype", spec.kv_cache_dtype);
@@ -185,7 +195,7 @@ std::vector<std::string> sglang_argv(const LaunchSpec& spec, const WorkerPlace& 
                                    "--port",
                                    std::to_string(place.port),
                                    "--served-model-name",
-                                   spec.uid,
+                                   name_of(spec, place),
                                    "--api-key",
                                    place.api_key};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
@@ -200,8 +210,8 @@ std::vector<std::string> sglang_argv(const LaunchSpec& spec, const WorkerPlace& 
 
 std::vector<std::string> llama_argv(const LaunchSpec& spec, const WorkerPlace& place) {
   std::vector<std::string> argv = {
-      place.program, "-m",    place.model, "--host", "127.0.0.1", "--port", std::to_string(place.port),
-      "--alias",     spec.uid};
+      place.program,       "-m", place.model, "--host", "127.0.0.1", "--port", std::to_string(place.port), "--alias",
+      name_of(spec, place)};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
   if (spec.context > 0) add("--ctx-size", std::to_string(spec.context));
   if (!spec.kv_cache_dtype.empty()) {
@@ -224,7 +234,7 @@ std::vector<std::string> environment_of(const LaunchSpec& spec, const WorkerPlac
     if (equals == std::string_view::npos || equals == 0) continue;
     values[std::string(pair.substr(0, equals))] = pair.substr(equals + 1);
   }
-  for (const char* name : {"QUERN_API_KEY", "VLLM_API_KEY", "LLAMA_API_KEY"}) values.erase(name);
+  for (const char* name : {"QUERN_API_KEY", "QUERN_WORKER_TOKEN", "VLLM_API_KEY", "LLAMA_API_KEY"}) values.erase(name);
   if (spec.engine == "vllm") values["VLLM_API_KEY"] = place.api_key;
   if (spec.engine == "llama.cpp") values["LLAMA_API_KEY"] = place.api_key;
   if (place.device.starts_with("cuda:")) values["CUDA_VISIBLE_DEVICES"] = place.device.substr(5);
@@ -274,16 +284,23 @@ Status check_worker_spec(const LaunchSpec& spec) {
   if (!has(kind->formats, spec.format)) {
     return unsupported(fmt::format("format: engine {} does not read {}", spec.engine, spec.format));
   }
-  if (!spec.node_labels.empty()) {
-    const auto& [name, value] = *spec.node_labels.begin();
-    const bool here =
-        name == "address" && (value == "127.0.0.1" || value == "localhost") && spec.node_labels.size() == 1;
-    if (!here) return unsupported(fmt::format("node_labels.{}: no machine carries {}", name, value));
-  }
   QUERN_TRY(check_device(spec));
   QUERN_TRY(check_options(spec));
   if (kind->address == WorkerAddress::kUrl) return check_url_spec(spec);
-  if (spec.engine == "quern") return {};
+  return {};
+}
+
+Status check_worker_here(const LaunchSpec& spec) {
+  for (const auto& [name, value] : spec.node_labels) {
+    const bool here =
+        (name == "address" && (value == "127.0.0.1" || value == "localhost")) || (name == "name" && value == "local");
+    if (!here) return unsupported(fmt::format("node_labels.{}: no machine carries {}", name, value));
+  }
+  if (spec.engine == "quern" || spec.engine == "openai") return {};
+  const bool wants_gpu = spec.device.starts_with("cuda:") && spec.engine != "llama.cpp";
+  if (wants_gpu && !std::filesystem::exists("/dev/nvidiactl")) {
+    return unsupported(fmt::format("device: {}: this machine has no such device", spec.device));
+  }
   if (const auto program = find_engine_program(spec.engine); !program) {
     return unsupported(fmt::format("engine: {}: {}", spec.engine, program.error().message));
   }
@@ -305,6 +322,7 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
     const bool socket = kind->address == WorkerAddress::kUnixSocket;
     command.address = socket ? "unix:" + place.socket.string() : fmt::format("http://127.0.0.1:{}", place.port);
     command.api_key = socket ? "" : place.api_key;
+    command.model = place.served_name;
   }
   command.health_path = kind->health_path;
   return command;

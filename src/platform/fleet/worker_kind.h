@@ -36,6 +36,7 @@ const WorkerKind* find_worker_kind(std::string_view engine);
 struct WorkerPlace {
   std::string program;           // the engine's
   std::string model;             // path, or what the engine takes as a model
+  std::string served_name;       // what the worker calls it; empty: the uid
   std::string task;              // of `quern serve --task`; empty: by the files
   std::string device = "auto";   // share_of_device()
   std::filesystem::path socket;  // kUnixSocket
@@ -54,9 +55,11 @@ struct WorkerCommand {
 
 inline constexpr const char* kReplicaVariable = "QUERN_FLEET_REPLICA";
 
-// What can be known of a launch before anything starts: kInvalidArgument and kUnsupported name the field. Looks for the
-// engine's program: kUnsupported when there is none.
+// What can be known of a launch before anything starts, wherever it will run: kInvalidArgument and kUnsupported name
+// the field.
 Status check_worker_spec(const LaunchSpec& spec);
+// May this machine run it? kUnsupported when it has not the engine's program, the device or the labels.
+Status check_worker_here(const LaunchSpec& spec);
 
 // Of a spec that check_worker_spec() has passed. Values are elements of argv, never words of a shell.
 WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place);

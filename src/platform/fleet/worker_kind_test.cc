@@ -94,7 +94,8 @@ TEST(WorkerKind, WhatCannotBeHonouredIsRefused) {
   const auto refused = [](LaunchSpec spec) {
     spec.uid = "u";
     if (spec.model_name.empty()) spec.model_name = "m";
-    const Status status = check_worker_spec(spec);
+    Status status = check_worker_spec(spec);
+    if (status) status = check_worker_here(spec);
     return status ? std::string() : status.error().message;
   };
   EXPECT_EQ(refused({}), "");

@@ -45,10 +45,17 @@ void WorkerProbes::ask(uint64_t id, const ProbeTarget& target, std::chrono::mill
   question->id = id;
   CURL* curl = question->handle;
   const bool is_socket = target.address.starts_with("unix:");
-  const std::string url = (is_socket ? "http://localhost" : target.address) + target.path;
+  const size_t mark = target.address.find('#');
+  const std::string url = (is_socket ? "http://localhost" : target.address.substr(0, mark)) + target.path;
+  if (!is_socket && mark != std::string::npos) {
+    curl_easy_setopt(curl, CURLOPT_PINNEDPUBLICKEY, target.address.c_str() + mark + 1);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+  }
   if (is_socket) curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, target.address.c_str() + 5);
   // No proxy stands before a worker of this machine.
-  if (is_socket || target.address.starts_with("http://127.")) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+  if (is_socket || target.direct || target.address.starts_with("http://127."))
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

@@ -15,9 +15,10 @@
 namespace quern {
 
 struct ProbeTarget {
-  std::string address;  // "unix:/…/w.sock", "http://127.0.0.1:4711", "https://host"
+  std::string address;  // "unix:/…/w.sock", "http://127.0.0.1:4711", "https://host", with #sha256//… that key alone
   std::string path;     // "/health"
   std::string api_key;  // empty: none
+  bool direct = false;  // no proxy stands between
 };
 
 class WorkerProbes {

@@ -9,9 +9,9 @@ namespace quern::people {
 namespace {
 
 constexpr std::array<const char*, kNumScopes> kScopeNames = {
-    "signed_in",   "models:list", "models:read",  "models:write", "models:register",
-    "keys:create", "keys:manage", "users:manage", "cache:read",   "cache:write",
-    "logs:list",   "jobs:read",   "jobs:write",   "monitor:view", "admin"};
+    "signed_in",   "models:list",  "models:read", "models:write", "models:register", "keys:create",
+    "keys:manage", "users:manage", "cache:read",  "cache:write",  "logs:list",       "jobs:read",
+    "jobs:write",  "monitor:view", "nodes:join",  "admin"};
 
 ScopeSet set_of(std::initializer_list<Scope> scopes) {
   ScopeSet set;
@@ -134,6 +134,13 @@ Principal static_principal() {
           .name = "static key",
           .role = Role::kAdmin,
           .scopes = ScopeSet::all()};
+}
+
+Principal joining_principal() {
+  return {.kind = Principal::Kind::kStaticKey,
+          .id = "static",
+          .name = "worker token",
+          .scopes = set_of({Scope::kNodesJoin})};
 }
 
 Verdict authorize(const Principal& who, Scope needed, std::optional<std::string_view> model, int64_t now) {

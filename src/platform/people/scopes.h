@@ -27,9 +27,10 @@ enum class Scope : uint8_t {
   kJobsRead,
   kJobsWrite,
   kMonitorView,  // metrics, machines
+  kNodesJoin,    // a machine joins to run models
   kAdmin,        // all of these, and what has no scope of its own
 };
-inline constexpr int kNumScopes = 15;
+inline constexpr int kNumScopes = 16;
 const char* scope_name(Scope scope);  // "models:read"
 
 class ScopeSet {
@@ -76,7 +77,8 @@ struct Principal {
   bool all_models() const;
 };
 
-Principal static_principal();  // of a key that was given at start: everything
+Principal static_principal();   // of a key that was given at start: everything
+Principal joining_principal();  // of a token for machines that was given at start: they may join, and nothing else
 
 enum class Verdict : uint8_t { kAllowed, kExpired, kPasswordDue, kScopeMissing, kModelForbidden };
 

@@ -26,7 +26,18 @@ bool is_host(std::string_view host) {
   return true;
 }
 
+// SHA-256 in base64 has 44 characters.
+bool is_pin(std::string_view pin) {
+  constexpr std::string_view kHash = "sha256//";
+  return pin.starts_with(kHash) && pin.size() == kHash.size() + 44;
+}
+
 Result<WorkerAddress> parse_host(std::string_view text, std::string_view rest, WorkerAddress address) {
+  if (const size_t mark = rest.find('#'); mark != std::string_view::npos) {
+    address.pin = std::string(rest.substr(mark + 1));
+    if (address.kind != WorkerAddress::Kind::kTls || !is_pin(address.pin)) return refuse(text, "is no pinned address");
+    rest = rest.substr(0, mark);
+  }
   if (rest.ends_with('/')) rest.remove_suffix(1);
   const bool brackets = rest.starts_with('[');
   const size_t end = brackets ? rest.find(']') : rest.find(':');

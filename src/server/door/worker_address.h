@@ -1,4 +1,5 @@
-// Where a worker listens: "unix:/run/w.sock", "http://127.0.0.1:4711", "https://api.example.com". Plain data.
+// Where a worker listens: "unix:/run/w.sock", "http://127.0.0.1:4711", "https://api.example.com", or
+// "https://10.0.0.2:9998#sha256//…", where that public key alone is trusted. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ struct WorkerAddress {
   Kind kind = Kind::kUnix;
   std::string host;  // a socket's path; else a name or an address, without brackets
   uint16_t port = 0;
+  std::string pin;          // "sha256//" and the SHA-256 of the public key in base64; empty: authorities decide
   std::string text;         // as it was read: names the address in pools and messages
   std::string host_header;  // what the worker is told it was called by (RFC 9112, section 3.2)
 };

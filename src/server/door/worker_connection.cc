@@ -1,6 +1,10 @@
 #include "server/door/worker_connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,6 +32,10 @@ using asio::use_awaitable;
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kBacklogPause{5};
+// A machine that has gone, or whose link is cut, sends no word of it: these find out, whether something is on its way
+// to it or an answer is waited for.
+constexpr int kSilentSecondsMin = 2, kProbeSeconds = 1, kNumProbes = 4;
+constexpr int kUnackedMsMax = 6000;
 
 error_code last_error() {
   return {errno, boost::system::system_category()};
@@ -35,6 +43,30 @@ error_code last_error() {
 
 error_code broken() {
   return asio::error::connection_reset;
+}
+
+void notice_silence(int fd) {
+  const auto set = [&](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSilentSecondsMin);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kNumProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMsMax);
+}
+
+// Of the other side, as curl writes it.
+std::string pin_of(SSL* tls) {
+  X509* certificate = SSL_get0_peer_certificate(tls);
+  if (certificate == nullptr) return "";
+  unsigned char* bytes = nullptr;
+  const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &bytes);
+  if (size <= 0) return "";
+  unsigned char hash[SHA256_DIGEST_LENGTH];
+  SHA256(bytes, static_cast<size_t>(size), hash);
+  OPENSSL_free(bytes);
+  unsigned char text[4 * ((SHA256_DIGEST_LENGTH + 2) / 3) + 1];
+  EVP_EncodeBlock(text, hash, sizeof hash);
+  return std::string("sha256//") + reinterpret_cast<const char*>(text);
 }
 
 }  // namespace
@@ -144,7 +176,9 @@ asio::awaitable<error_code> WorkerConnection::open_tcp(const WorkerAddress& addr
     if (!error) break;
   }
   error_code ignored;
-  if (!error) socket_.set_option(tcp::no_delay(true), ignored);
+  if (error) co_return error;
+  socket_.set_option(tcp::no_delay(true), ignored);
+  notice_silence(socket_.native_handle());
   co_return error;
 }
 
@@ -154,6 +188,8 @@ asio::awaitable<error_code> WorkerConnection::shake_hands(const WorkerAddress& a
   if (error) co_return error;
   tls_.reset(SSL_new(tls));
   if (!tls_ || SSL_set_fd(tls_.get(), socket_.native_handle()) != 1) co_return broken();
+  // Whoever has the key is who was meant, by whatever name.
+  if (!address.pin.empty()) SSL_set_verify(tls_.get(), SSL_VERIFY_NONE, nullptr);
   error_code not_literal;
   asio::ip::make_address(address.host, not_literal);
   if (not_literal) {
@@ -165,7 +201,10 @@ asio::awaitable<error_code> WorkerConnection::shake_hands(const WorkerAddress& a
   for (;;) {
     ERR_clear_error();
     const int result = SSL_connect(tls_.get());
-    if (result == 1) co_return error_code();
+    if (result == 1) {
+      const bool trusted = address.pin.empty() || pin_of(tls_.get()) == address.pin;
+      co_return trusted ? error_code() : error_code(asio::error::no_permission);
+    }
     error = co_await wait_for_tls(result);
     if (error) co_return error;
   }

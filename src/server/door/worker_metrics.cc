@@ -3,6 +3,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "platform/fleet/node.h"
 #include "server/door/metrics_merge.h"
 #include "server/door/worker_call.h"
 
@@ -44,6 +45,7 @@ asio::awaitable<std::string> with_worker_metrics(const std::string& own, const F
   for (const ModelView& model : fleet.models()) {
     if (model.spec.engine == "openai") continue;
     for (const ReplicaView& replica : model.replicas) {
+      if (replica.node != kThisNode && !replica.node.empty()) continue;  // its machine has a /metrics of its own
       auto address = parse_worker_address(replica.address);
       if (replica.state != ReplicaState::kReady || !address) continue;
       if (asked++ == kReplicasMax || Clock::now() > deadline) co_return merge.text();

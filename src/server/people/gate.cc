@@ -97,6 +97,10 @@ std::optional<ApiError> Gate::check_credential(http::Request& request, Visit& vi
     request.principal = std::make_shared<const Principal>(people::static_principal());
     return std::nullopt;
   }
+  if (join_tokens_.fits(request)) {
+    request.principal = std::make_shared<const Principal>(people::joining_principal());
+    return std::nullopt;
+  }
   const auto credential = key_of(request);
   if (people_ == nullptr || !credential || credential->empty()) return unknown_key();
   if (credential->size() > kCredentialMax) return unknown_key();
@@ -123,7 +127,10 @@ std::optional<ApiError> Gate::identify(http::Request& request, const Route* rout
     }
     request.peer = people::client_address(request.peer, forwarded, trusted_);
   }
-  if (is_open() || (route != nullptr && route->access != Access::kKey)) return std::nullopt;
+  if (route != nullptr && route->access != Access::kKey) return std::nullopt;
+  // A machine that joins gets requests of everybody: it needs a token even where nobody else does.
+  const bool joins = route != nullptr && route->scope == Scope::kNodesJoin;
+  if (is_open() && !joins) return std::nullopt;
   if (people_ != nullptr && !request.peer.empty()) {
     if (const int64_t seconds = people_->banned_seconds(request.peer); seconds > 0) return banned(seconds);
   }
@@ -132,10 +139,11 @@ std::optional<ApiError> Gate::identify(http::Request& request, const Route* rout
 
 std::optional<ApiError> Gate::admit(const ModelTable& models, const http::Request& request, const Route& route,
                                     http::Reply& reply, Visit& visit) const {
-  if (!request.principal || people_ == nullptr || route.access != Access::kKey) return std::nullopt;
+  if (!request.principal || route.access != Access::kKey) return std::nullopt;
   const Principal& who = *request.principal;
-  const auto refusal = refusal_of(authorize(who, route.scope, std::nullopt, people_->now()), route.scope);
-  if (refusal) return refusal;
+  const int64_t now = people_ != nullptr ? people_->now() : 0;  // keys given at start do not expire
+  const auto refusal = refusal_of(authorize(who, route.scope, std::nullopt, now), route.scope);
+  if (refusal || people_ == nullptr) return refusal;
   if (!who.all_models()) {
     // A job's lines run later and for nobody: what is asked of a key for certain models would not hold for them.
     if (route.scope == Scope::kJobsWrite)

@@ -20,8 +20,12 @@ namespace quern {
 class Gate {
  public:
   // `people` null: nobody but static keys is known. It must outlive the gate.
-  Gate(KeySet keys, people::People* people, std::vector<people::Network> trusted_proxies)
-      : keys_(std::move(keys)), people_(people), trusted_(std::move(trusted_proxies)) {}
+  // `join_tokens` are good for joining as a machine, and for nothing else.
+  Gate(KeySet keys, people::People* people, std::vector<people::Network> trusted_proxies, KeySet join_tokens = {})
+      : keys_(std::move(keys)),
+        join_tokens_(std::move(join_tokens)),
+        people_(people),
+        trusted_(std::move(trusted_proxies)) {}
 
   bool is_open() const { return people_ == nullptr && keys_.empty(); }
 
@@ -53,7 +57,7 @@ class Gate {
   std::optional<ApiError> check_credential(http::Request& request, Visit& visit) const;
   void record_refusal(const http::Request& request, const std::string& what) const;
 
-  const KeySet keys_;
+  const KeySet keys_, join_tokens_;
   people::People* const people_;
   const std::vector<people::Network> trusted_;
 };

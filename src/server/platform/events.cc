@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/status.h"
+#include "server/offload.h"
 #include "server/platform/launch.h"
 #include "server/platform/routes.h"
 #include "server/platform/words.h"
@@ -178,7 +179,10 @@ RouteFunction logs_route(const Context& context) {
     if (query->follow && !query->replica.log_file.empty()) {
       co_return co_await follow_log(*context.fleet, uid, *query, reply);
     }
-    auto text = context.fleet->log_tail(uid, query->replica.id, query->bytes);
+    const std::function<Result<std::string>()> read = [&] {
+      return context.fleet->log_tail(uid, query->replica.id, query->bytes);
+    };
+    auto text = co_await offload(read);  // another machine may have it
     if (!text) {
       const ApiError error = platform_error(text.error());
       co_return co_await send_error(reply, error);

@@ -89,7 +89,8 @@ std::string_view replica_word(ReplicaState state) {
     case ReplicaState::kLoading: return "LOADING";
     case ReplicaState::kReady: return "READY";
     case ReplicaState::kDraining: return "TERMINATING";
-    case ReplicaState::kBackoff: return "ERROR";
+    case ReplicaState::kBackoff:
+    case ReplicaState::kLost: return "ERROR";
     case ReplicaState::kStopped: return "TERMINATED";
   }
   return "ERROR";

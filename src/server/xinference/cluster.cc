@@ -1,16 +1,10 @@
 // The cluster as Xinference's clients ask of it: a supervisor, which is this process, and workers, which are machines.
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <map>
-#include <set>
-#include <thread>
 
 #include "base/status.h"
-#include "engine/kv_sizing.h"
+#include "server/nodes/routes.h"
 #include "server/platform/describe.h"
 #include "server/platform/json_route.h"
 #include "server/xinference/routes.h"
@@ -28,60 +22,56 @@ std::string address_of(const http::Request& request) {
   return std::string(request.header("host").value_or("local"));
 }
 
-std::set<std::string> nodes_of(const Context& context) {
-  std::set<std::string> nodes = {"local"};
-  if (context.fleet == nullptr) return nodes;
-  for (const ModelView& model : context.fleet->models()) {
-    for (const ReplicaView& replica : model.replicas) {
-      if (!replica.node.empty()) nodes.insert(replica.node);
-    }
+// Accelerators of a machine as its inventory lists them.
+struct Accelerators {
+  int64_t count = 0, memory_total = 0, memory_free = 0;
+};
+
+Accelerators accelerators_of(const NodeMachine& machine) {
+  Accelerators found;
+  const auto bytes = [](const Json& device, const char* key) {
+    const auto value = device.find(key);
+    return value != device.end() && value->is_number_integer() ? value->get<int64_t>() : 0;
+  };
+  for (const Json& device : machine.devices) {
+    if (device.value("kind", "") == "cpu") continue;
+    ++found.count;
+    if (device.value("shares_system_memory", false)) continue;
+    found.memory_total += bytes(device, "memory_total");
+    found.memory_free += bytes(device, "memory_free");
   }
-  return nodes;
+  return found;
 }
 
-// NVIDIA's driver makes a node for each device; others are not counted.
-int32_t num_gpus() {
-  int32_t count = 0;
-  std::error_code error;
-  while (std::filesystem::exists(fmt::format("/dev/nvidia{}", count), error)) ++count;
-  return count;
+// {"cpu_available","cpu_count","mem_used","mem_available","mem_total"} of a machine.
+Json machine_json(const NodeMachine& machine) {
+  return {{"cpu_available", std::max(0.0, machine.cpu_count - machine.cpu_load)},
+          {"cpu_count", machine.cpu_count},
+          {"mem_used", std::max<int64_t>(0, machine.memory_total - machine.memory_free)},
+          {"mem_available", machine.memory_free},
+          {"mem_total", machine.memory_total}};
 }
 
-int64_t memory_total() {
-  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-}
-
-// {"cpu_available","cpu_count","mem_used","mem_available","mem_total"} of this machine.
-Json machine_json() {
-  const auto processors = static_cast<double>(std::thread::hardware_concurrency());
-  double load = 0;
-  if (::getloadavg(&load, 1) != 1) load = 0;
-  const int64_t total = memory_total(), available = std::min(available_memory_bytes(), total);
-  return {{"cpu_available", std::max(0.0, processors - load)},
-          {"cpu_count", static_cast<int64_t>(processors)},
-          {"mem_used", total - available},
-          {"mem_available", available},
-          {"mem_total", total}};
-}
-
-Json node_json(std::string_view kind, const std::string& address, bool is_local) {
-  Json json = {{"node_type", kind}, {"ip_address", address}};
-  json["gpu_count"] = is_local ? Json(num_gpus()) : Json(nullptr);
-  json["gpu_vram_total"] = 0;
+Json node_json(std::string_view kind, const std::string& address, const NodeMachine& machine, bool detailed) {
+  const Accelerators accelerators = accelerators_of(machine);
+  Json json = {{"node_type", kind},
+               {"ip_address", address},
+               {"gpu_count", accelerators.count},
+               {"gpu_vram_total", accelerators.memory_total}};
+  if (!detailed) return json;
+  const Json numbers = machine_json(machine);
+  for (const auto& item : numbers.items()) json[item.key()] = item.value();
+  json["gpu_utilization"] = nullptr;
+  json["gpu_vram_available"] = accelerators.memory_free;
   return json;
 }
 
 ApiResult<Json> show_info(const Context& context, const ModelTable&, const http::Request& request) {
   const bool detailed = request.query_value("detailed").value_or("") == "true";
-  Json list = Json::array({node_json("Supervisor", address_of(request), true)});
-  for (const std::string& node : nodes_of(context)) list.push_back(node_json("Worker", node, node == "local"));
-  if (!detailed) return list;
-  for (Json& entry : list) {
-    const bool is_local = entry["node_type"] == "Supervisor" || entry["ip_address"] == "local";
-    const Json machine = machine_json();
-    for (const auto& item : machine.items()) entry[item.key()] = is_local ? item.value() : Json(nullptr);
-    entry["gpu_utilization"] = nullptr;
-    entry["gpu_vram_available"] = 0;
+  Json list = Json::array();
+  for (const NodeView& node : nodes::list_nodes(context)) {
+    if (node.local) list.push_back(node_json("Supervisor", address_of(request), node.machine, detailed));
+    list.push_back(node_json("Worker", node.name, node.machine, detailed));
   }
   return list;
 }
@@ -90,8 +80,10 @@ ApiResult<Json> show_version(const Context&, const ModelTable&, const http::Requ
   return Json{{"version", "0.1.0"}, {"full-revisionid", nullptr}, {"server", "quern"}};
 }
 
-ApiResult<Json> show_devices(const Context&, const ModelTable&, const http::Request&) {
-  return Json(num_gpus());
+ApiResult<Json> show_devices(const Context& context, const ModelTable&, const http::Request&) {
+  int64_t count = 0;
+  for (const NodeView& node : nodes::list_nodes(context)) count += accelerators_of(node.machine).count;
+  return Json(count);
 }
 
 ApiResult<Json> show_address(const Context&, const ModelTable&, const http::Request& request) {
@@ -105,7 +97,7 @@ ApiResult<Json> show_supervisor(const Context&, const ModelTable&, const http::R
 // Models of this process are this machine's; one of the fleet is where it has replicas.
 ApiResult<Json> show_workers(const Context& context, const ModelTable& models, const http::Request&) {
   std::map<std::string, Json> by_node;
-  for (const std::string& node : nodes_of(context)) by_node[node] = Json::object();
+  for (const NodeView& node : nodes::list_nodes(context)) by_node[node.name] = Json::object();
   for (const ServedModel& model : models.models()) by_node["local"][model.id] = platform::describe(model);
   if (context.fleet != nullptr) {
     const Catalog catalog = Catalog::open().value_or(Catalog());
@@ -123,9 +115,10 @@ ApiResult<Json> show_workers(const Context& context, const ModelTable& models, c
 RouteFunction status_route(const Context& context) {
   const auto begin = Clock::now();
   return [context, begin](const ModelTable&, const http::Request&, http::Reply& reply) -> awaitable<void> {
+    const std::function<std::vector<NodeView>()> look = [&] { return nodes::list_nodes(context); };
+    const std::vector<NodeView> found = co_await offload(look);
     Json workers = Json::object();
-    for (const std::string& node : nodes_of(context)) workers[node] = Json::object();
-    workers["local"]["status"]["cpu"] = machine_json();
+    for (const NodeView& node : found) workers[node.name]["status"]["cpu"] = machine_json(node.machine);
     Json status;
     status["uptime"] = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count();
     status["workers"] = std::move(workers);
