@@ -8,6 +8,11 @@ export interface Snippet {
   code: string;
 }
 
+// Where this page came from, without the last /.
+export function baseUrl(): string {
+  return new URL('.', location.href.replace(/[?#].*/, '')).href.replace(/\/$/, '');
+}
+
 // As a shell's word in single quotes, and as a literal that Python and JavaScript read alike.
 const word = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 const literal = (text: string) => JSON.stringify(text);
