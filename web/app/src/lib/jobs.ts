@@ -52,7 +52,7 @@ function jobOf(batch: Batch): Job {
 export async function listJobs(): Promise<Jobs> {
   if (!batches) {
     try {
-      return { list: (await json<{ data: Job[] }>('v1/jobs')).data, batches };
+      return { list: (await json<{ data: Job[] }>('v1/jobs?limit=200')).data, batches };
     } catch (error) {
       if (!(error instanceof Failure && error.unavailable)) throw error;
       batches = true;
