@@ -47,13 +47,13 @@ test('a model is launched, watched, talked to and stopped', async () => {
   await second.getByText('ready').waitFor(kLoad);
   await second.getByRole('button', { name: 'Log' }).click();
   await page.locator('pre.log').filter({ hasText: /listening/ }).waitFor();
-  assert.equal(await page.getByLabel('Replica').inputValue(), 'tide-1');
+  assert.equal(await page.getByLabel('Replica', { exact: true }).inputValue(), 'tide-1');
   await check(page, 'log');
   await page.getByRole('tab', { name: 'Replicas' }).click();
   await second.getByRole('button', { name: 'Stop' }).click();
   await second.waitFor({ state: 'detached', ...kLoad });
 
-  await page.getByRole('link', { name: 'Running models' }).click();
+  await page.getByRole('link', { name: 'Running models', exact: true }).click();
   await page.getByRole('link', { name: 'Try tide' }).click();
   await page.getByTestId('settings').click();
   await page.getByLabel('Longest answer (tokens)').fill('16');
