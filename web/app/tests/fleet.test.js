@@ -68,7 +68,7 @@ test('a model is launched, watched, talked to and stopped', async () => {
   await page.bringToFront();
   await page.getByTestId('prompt').fill('Say hello.');
   await page.getByTestId('prompt').press('Enter');
-  await page.locator('.chat[data-running=true]').waitFor();
+  await page.locator('article[data-role=assistant]').last().waitFor();
   await page.locator('.chat[data-running=false]').waitFor(kLoad);
   assert.ok((await page.locator('article[data-role=assistant]').textContent()).trim().length > 0);
   await charts.bringToFront();
@@ -84,7 +84,7 @@ test('a model is launched, watched, talked to and stopped', async () => {
   await page.goto(`${server.url}/#/chat/tide`);
   await page.getByTestId('prompt').fill('Once more.');
   await page.getByTestId('prompt').press('Enter');
-  await page.locator('.chat[data-running=true]').waitFor();
+  await page.locator('article[data-role=assistant]').last().waitFor();
   await page.locator('.chat[data-running=false]').waitFor(kLoad);
   assert.equal(await page.locator('article[data-role=error]').count(), 0);
 
