@@ -88,10 +88,21 @@ class CatalogTest(unittest.TestCase):
                 self.assertEqual(answer[name], expected[name], name)
             self.assertGreater(answer["available"], 0)
 
+    def test_marks_are_for_what_is_asked(self):
+        def reasons(query):
+            status, model = self.server.get("/v1/catalog/smollm2" + query)
+            self.assertEqual(status, 200, model)
+            return {variant["tag"]: variant["reason"] for variant in model["engines"][0]["variants"]}
+        self.assertIsNone(reasons("?max_model_len=2048&max_num_seqs=4&kv_cache_dtype=q8_0")["135m-q4_1"])
+        self.assertIn("max_model_len", reasons("?max_model_len=1000000")["135m-q4_1"])
+        self.assertIn("max_num_seqs", reasons("?max_num_seqs=65536")["135m-q4_1"])
+
     def test_refuses_by_name(self):
         for query, param in (("?max_size=many", "max_size"), ("?max_size=-1", "max_size"), ("?sort=name", "sort"),
                              ("?q=" + "a%20" * 9, "q"), ("?kind=" + "k" * 300, "kind")):
             self.refused(400, param, self.server.get("/v1/catalog" + query))
+        for query, param in (("?max_num_seqs=0", "max_num_seqs"), ("?max_model_len=-1", "max_model_len"), ("?kv_cache_dtype=int3", "kv_cache_dtype"), ("?tag=x", "tag")):
+            self.refused(400, param, self.server.get("/v1/catalog/smollm2" + query))
         for body, param in (({"model": "/etc/passwd"}, "model"), ({"model": "https://127.0.0.1/x.gguf"}, "model"),
                             ({"model": "smollm2", "max_num_seqs": 0}, "max_num_seqs"), ({"model": "smollm2", "context": 1}, "context"),
                             ({"model": "smollm2", "kv_cache_dtype": "int3"}, "kv_cache_dtype")):

@@ -48,7 +48,10 @@ std::string gib(int64_t bytes) {
 std::string reason_of_memory(const CatalogModel& model, const CatalogVariant& variant, const EngineOptions& options) {
   const auto estimate = estimate_variant(model, variant, options);
   // What is not known before a pull is no reason against it; what the engine itself says of a file that is here, is.
-  if (!estimate) return find_local(model, variant) ? estimate.error().message : "";
+  if (!estimate) {
+    const bool is_known = estimate.error().code != ErrorCode::kUnsupported || find_local(model, variant);
+    return is_known ? estimate.error().message : "";
+  }
   const int64_t needs = estimate->memory.total(), available = available_memory_bytes();
   if (needs <= available) return "";
   return fmt::format("needs {} of memory, {} are free", gib(needs), gib(available));

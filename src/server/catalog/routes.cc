@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/status.h"
+#include "engine/runner.h"
 #include "platform/catalog/describe.h"
 #include "platform/model_name.h"
 #include "platform/pull.h"
@@ -18,6 +19,9 @@ using http::asio::awaitable;
 constexpr size_t kQueryBytesMax = 256;
 constexpr size_t kWordsMax = 8;
 constexpr int64_t kKvBytesMax = int64_t{1} << 50;
+constexpr int32_t kModelLenMax = 1 << 28;
+constexpr int32_t kNumSeqsMax = 65536;
+constexpr int32_t kNumSeqsServed = 64;  // of `quern serve`, where nobody says
 
 std::vector<const CatalogVariant*> all_variants(const CatalogModel& model) {
   std::vector<const CatalogVariant*> variants;
@@ -101,17 +105,52 @@ ApiResult<CatalogQuery> read_query(const http::Request& request) {
   return query;
 }
 
+ApiResult<int32_t> read_count(const std::string& name, std::string_view text, int32_t min, int32_t max) {
+  int32_t count = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (fault != std::errc() || end != text.data() + text.size() || count < min || count > max) {
+    return bad_field(name, fmt::format("{}: must be a number from {} to {}", name, min, max));
+  }
+  return count;
+}
+
+// What a model would be served with.
+ApiResult<EngineOptions> read_options(const http::Request& request) {
+  EngineOptions options;
+  options.max_num_seqs = kNumSeqsServed;
+  for (const auto& [name, value] : request.query) {
+    if (name == "max_model_len") {
+      const auto count = read_count(name, value, 0, kModelLenMax);
+      if (!count) return std::unexpected(count.error());
+      options.max_model_len = *count;
+    } else if (name == "max_num_seqs") {
+      const auto count = read_count(name, value, 1, kNumSeqsMax);
+      if (!count) return std::unexpected(count.error());
+      options.max_num_seqs = *count;
+    } else if (name == "kv_cache_dtype") {
+      const auto type = parse_kv_dtype(value);
+      if (!type) return std::unexpected(request_error(type.error(), name));
+      options.kv_cache_dtype = value;
+    } else {
+      return bad_field(name, fmt::format("{}: this parameter is not supported", name.substr(0, 40)));
+    }
+  }
+  return options;
+}
+
 ApiResult<Json> search(const CatalogQuery& query) {
   const auto catalog = Catalog::open();
   if (!catalog) return std::unexpected(to_api_error(catalog.error()));
+  EngineOptions options;
+  options.max_num_seqs = kNumSeqsServed;
   Json data = Json::array();
   for (const CatalogModel* model : catalog->search(query)) {
-    data.push_back(entry_json(*model, check_engines(*model, all_variants(*model), {})));
+    data.push_back(entry_json(*model, check_engines(*model, all_variants(*model), options)));
   }
   return Json{{"object", "list"}, {"data", std::move(data)}};
 }
 
-ApiResult<Json> show(const std::string& name) {
+ApiResult<Json> show(const std::string& name, const EngineOptions& options) {
   const auto catalog = Catalog::open();
   if (!catalog) return std::unexpected(to_api_error(catalog.error()));
   const CatalogModel* model = catalog->find_model(name);
@@ -119,7 +158,7 @@ ApiResult<Json> show(const std::string& name) {
     return std::unexpected(ApiError{
         .status = 404, .message = "name: no such model in the catalogue", .param = "name", .code = "model_not_found"});
   }
-  const auto checks = check_engines(*model, all_variants(*model), {});
+  const auto checks = check_engines(*model, all_variants(*model), options);
   Json json = entry_json(*model, checks);
   Json variants = Json::array(), engines = Json::array();
   for (const CatalogVariant& variant : model->variants) {
@@ -150,8 +189,8 @@ ApiResult<EstimateJob> read_job(const http::Request& request) {
   job.model = fields.string("model").value_or("");
   job.quantization = fields.string("quantization").value_or("");
   EngineOptions& options = job.options;
-  options.max_model_len = static_cast<int32_t>(fields.integer("max_model_len", 0, 1 << 28).value_or(0));
-  options.max_num_seqs = static_cast<int32_t>(fields.integer("max_num_seqs", 1, 65536).value_or(64));
+  options.max_model_len = static_cast<int32_t>(fields.integer("max_model_len", 0, kModelLenMax).value_or(0));
+  options.max_num_seqs = static_cast<int32_t>(fields.integer("max_num_seqs", 1, kNumSeqsMax).value_or(kNumSeqsServed));
   options.max_num_batched_tokens = static_cast<int32_t>(
       fields.integer("max_num_batched_tokens", 1, 1 << 20).value_or(options.max_num_batched_tokens));
   options.kv_cache_dtype = fields.string("kv_cache_dtype").value_or(options.kv_cache_dtype);
@@ -188,7 +227,9 @@ awaitable<void> search_route(const ModelTable&, const http::Request& request, ht
 }
 
 awaitable<void> show_route(const ModelTable&, const http::Request& request, http::Reply& reply) {
-  return answer([name = request.params[0]] { return show(name); }, reply);
+  auto options = read_options(request);
+  if (!options) return send_error(reply, options.error());
+  return answer([name = request.params[0], options = std::move(*options)] { return show(name, options); }, reply);
 }
 
 awaitable<void> estimate_route(const ModelTable&, const http::Request& request, http::Reply& reply) {

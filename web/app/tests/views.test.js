@@ -134,11 +134,12 @@ test('charts follow the metrics', async () => {
   await page.context().close();
 });
 
-test('a batch is started from a file', async () => {
+test('a job is started from a file; its results are downloaded', async () => {
   const page = await open(browser, server, {}, '/#/jobs');
   const line = { custom_id: 'a', method: 'POST', url: '/v1/embeddings', body: { model: 'bert', input: 'tide' } };
   await page.getByLabel('File').setInputFiles({ name: 'work.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from(JSON.stringify(line)) });
-  await page.getByLabel('Endpoint').selectOption('/v1/embeddings');
+  if (await page.getByTestId('batches-only').isVisible()) await page.getByLabel('Endpoint').selectOption('/v1/embeddings');
+  else await page.getByLabel('Priority').fill('3');
   await page.getByRole('button', { name: 'Start' }).click();
   const results = page.getByRole('button', { name: 'Results' });
   await results.waitFor({ timeout: 60_000 });

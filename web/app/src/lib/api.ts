@@ -22,6 +22,10 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
 }
 
+export function failureFrom(error: unknown): Failure {
+  return error instanceof Failure ? error : new Failure(0, String(error));
+}
+
 export async function failureOf(answer: Response): Promise<Failure> {
   let message = `${answer.status} ${answer.statusText}`.trim();
   let param = '';

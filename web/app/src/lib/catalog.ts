@@ -70,8 +70,10 @@ export async function searchCatalog(query: Record<string, string>): Promise<Cata
   return (await json<{ data: CatalogModel[] }>(`v1/catalog?${search}`)).data;
 }
 
-export function showCatalog(name: string): Promise<CatalogDetail> {
-  return json<CatalogDetail>(`v1/catalog/${part(name)}`);
+// With the marks for what a model would be served with: max_model_len, max_num_seqs, kv_cache_dtype.
+export function showCatalog(name: string, options: Record<string, string | number> = {}): Promise<CatalogDetail> {
+  const search = new URLSearchParams(Object.entries(options).map(([key, value]) => [key, String(value)])).toString();
+  return json<CatalogDetail>(`v1/catalog/${part(name)}${search ? `?${search}` : ''}`);
 }
 
 export function sizeName(variant: Variant): string {

@@ -1,4 +1,4 @@
-import { Failure } from './api';
+import { failureFrom, type Failure } from './api';
 import { session } from './session.svelte';
 
 // Something the server knows, as it was when it was last asked. The newest question wins.
@@ -20,7 +20,7 @@ export class Resource<T> {
       this.failure = undefined;
     } catch (error) {
       if (turn !== this.#turn) return;
-      this.failure = error instanceof Failure ? error : new Failure(0, String(error));
+      this.failure = failureFrom(error);
     } finally {
       if (turn === this.#turn) this.loading = false;
     }

@@ -49,15 +49,18 @@ export const zh: Record<Key, string> = {
   'state.ready': '就绪', 'state.ok': '正常', 'state.loading': '加载中', 'state.creating': '创建中', 'state.pulling': '下载中', 'state.waiting': '等待中', 'state.draining': '排空中', 'state.backoff': '等待重启', 'state.stopped': '已停止', 'state.error': '错误', 'state.terminating': '停止中',
   'state.terminated': '已停止', 'state.completed': '完成', 'state.failed': '失败', 'state.in_progress': '运行中', 'state.validating': '检查中', 'state.finalizing': '收尾中', 'state.cancelled': '已取消', 'state.cancelling': '取消中', 'state.expired': '已过期', 'state.unhealthy': '异常',
   'state.no_tool': '缺少工具', 'state.no_driver': '缺少驱动',
+  'state.queued': '排队中', 'state.waiting_window': '等待时间窗口', 'state.running': '运行中', 'state.paused': '已暂停', 'state.lost': '失联',
 
   'charts.about': '最近几分钟，数据来自 /metrics；离开页面后不保留。', 'charts.between': 'token 间隔', 'charts.cache': 'KV 缓存占用', 'charts.first': '首个 token 时间', 'charts.generated': '生成', 'charts.hitRate': '命中率', 'charts.hits': '前缀缓存命中',
   'charts.memory': '服务器内存', 'charts.perSecond': '/秒', 'charts.prompt': '提示', 'charts.requests': '请求', 'charts.running': '运行中', 'charts.server': '常驻', 'charts.tokens': 'token', 'charts.used': '已用', 'charts.waiting': '等待中',
 
-  'cluster.about': '这里的计算资源。', 'cluster.alone': '此服务器单独工作。', 'cluster.devices': '设备', 'cluster.driver': '驱动', 'cluster.load': '负载', 'cluster.machine': '机器', 'cluster.machines': '机器', 'cluster.memory': '已用内存', 'cluster.vendor': '厂商',
+  'cluster.about': '这里的计算资源。', 'cluster.devices': '设备', 'cluster.driver': '驱动', 'cluster.load': '负载', 'cluster.machines': '机器', 'cluster.memory': '已用内存', 'cluster.vendor': '厂商',
+  'cluster.ago': '{time}前', 'cluster.drain': '排空', 'cluster.drainHelp': '不再分配新副本；已有副本迁往其他机器。', 'cluster.join': '加入一台机器', 'cluster.joinHelp': '在另一台机器上运行，它须能访问该地址。TOKEN 是此服务器的 --worker-token，或权限含 nodes:join 的 API 密钥。', 'cluster.joined': '机器加入', 'cluster.lastSeen': '上次心跳', 'cluster.local': '本机', 'cluster.remove': '移除', 'cluster.removeSure': '移除机器 {name}？其副本将在别处启动。', 'cluster.resume': '恢复', 'cluster.version': '版本',
   'cluster.probes': '探测来源', 'fact.architecture': '架构', 'fact.cores': '核心数', 'fact.usable_threads': '可用线程', 'fact.instruction_sets': '指令集', 'fact.numa': 'NUMA 节点数', 'fact.pci': 'PCI 地址', 'fact.uuid': 'UUID', 'fact.numa_node': 'NUMA 节点', 'fact.source': '数据来源', 'fact.index': '序号', 'fact.shares_system_memory': '共享系统内存',
 
   'jobs.about': '在空闲时运行的批量请求文件。每行一个 JSON 请求，与 OpenAI Batch API 相同。', 'jobs.endpoint': '接口', 'jobs.errors': '错误', 'jobs.failed': '{count} 个失败', 'jobs.file': '文件（.jsonl）', 'jobs.job': '任务', 'jobs.none': '还没有任务。', 'jobs.progress': '进度',
   'jobs.results': '结果', 'jobs.start': '开始', 'jobs.started': '任务已开始',
+  'jobs.always': '始终', 'jobs.batchesOnly': '此服务器不提供优先级、时间窗口和暂停；只能运行批处理。', 'jobs.created': '创建时间', 'jobs.ended': '结束时间', 'jobs.modelOfLines': '按各行所写', 'jobs.name': '名称', 'jobs.noSuch': '没有这个任务。', 'jobs.pause': '暂停', 'jobs.priority': '优先级', 'jobs.priorityHelp': '数值高者优先。', 'jobs.resume': '继续', 'jobs.sending': '发送中……', 'jobs.window': '时间窗口', 'jobs.windowHelp': '可运行的时段，按服务器时间：mon-fri 22:00-06:00, sat+sun 00:00-24:00。留空：始终。',
 
   'connect.about': '让下列任一客户端连接此服务器。', 'connect.api': '全部接口', 'connect.install': '安装', 'connect.key': '如果服务器需要密钥，请用它替换 "none"，或放入 QUERN_API_KEY。',
 
