@@ -24,6 +24,8 @@ struct FleetReplica {
   std::string id;  // "UID-0"
   PlanReplica plan;
   std::string digest;                    // of the options that its process was started with
+  std::string engine;                    // of these
+  std::vector<LaunchAdapter> adapters;   // of these
   std::optional<WorkerProcess> process;  // none: it does not run, or is at a URL
   std::string address, base_path, api_key, model, health_path;
   uint64_t life = 0;  // of the router; also the name of its health question
