@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -112,13 +113,16 @@ void add_pieces(std::string_view text, std::vector<uint64_t>& prefix) {
 
 // Values at the top level that count; the last of several with one key, as JSON readers take it.
 struct Found {
-  std::string_view model, name, stream, stream_options, user, cache_key, tools, system, messages, prompt, input;
+  std::string_view model, name, stream, stream_options, background, output_max, user, cache_key, tools, system,
+      messages, prompt, input;
 
   std::string_view* place(std::string_view key) {
     if (key == "model") return &model;
     if (key == "name") return &name;
     if (key == "stream") return &stream;
     if (key == "stream_options") return &stream_options;
+    if (key == "background") return &background;
+    if (key == "max_output_tokens") return &output_max;
     if (key == "user") return &user;
     if (key == "prompt_cache_key") return &cache_key;
     if (key == "tools") return &tools;
@@ -166,6 +170,9 @@ std::optional<BodyScan> scan_body(std::string_view json) {
   scan.model = std::move(*model);
   scan.stream = found->stream == "true";
   scan.stream_options = found->stream_options;
+  scan.background = found->background == "true";
+  const std::string_view most = found->output_max;
+  std::from_chars(most.data(), most.data() + most.size(), scan.output_max);
   const std::string_view session = found->cache_key.starts_with('"') ? found->cache_key : found->user;
   if (session.starts_with('"')) scan.session = session_of(session);
   const std::string_view asked = !found->messages.empty() ? found->messages

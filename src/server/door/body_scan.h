@@ -17,6 +17,8 @@ struct BodyScan {
   std::string_view model_value;     // where it stands, quotes included
   bool is_form = false;             // then model_value has no quotes and no escapes
   bool stream = false;              // "stream": true
+  bool background = false;          // "background": true, of Responses: the answer comes later
+  int64_t output_max = 0;           // of `max_output_tokens`; 0: none
   std::string_view stream_options;  // its value; empty: none
   uint64_t session = 0;             // of `prompt_cache_key`, else `user`; 0: neither
   // Chained hashes of what the prompt begins with, piece by piece of 256 bytes: of tools and system, then of messages,

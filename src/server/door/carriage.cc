@@ -230,13 +230,13 @@ WorkerRequest Carriage::worker_request(const Lease& lease) {
 // What the answer has cost, on the bill of the key that asked.
 void Carriage::charge(bool is_whole) {
   if (!meter_) return;
-  int64_t guess = 0;
-  if (!is_whole || !meter_->told()) {
-    const auto view = door_.fleet_.model(uid_);
-    const int64_t context = view && view->context > 0 ? view->context : kContextGuess;
-    guess = std::min(static_cast<int64_t>(scan_.prompt_bytes / kBytesPerToken), context);
-  }
-  reply_.count_tokens(meter_->tokens(is_whole, guess));
+  if (is_whole && meter_->told()) return reply_.count_tokens(meter_->tokens(is_whole, 0));
+  const auto view = door_.fleet_.model(uid_);
+  const int64_t context = view && view->context > 0 ? view->context : kContextGuess;
+  const int64_t prompt = std::min(static_cast<int64_t>(scan_.prompt_bytes / kBytesPerToken), context);
+  if (!scan_.background) return reply_.count_tokens(meter_->tokens(is_whole, prompt));
+  // Of what comes later, all that it may be.
+  reply_.count_tokens(prompt + (scan_.output_max > 0 ? std::min(scan_.output_max, context) : context));
 }
 
 awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Outcome& outcome) {
@@ -296,7 +296,7 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
     http::Headers headers = headers_for_client(call.head());
     if (meter_ && call.head().status < 400) {
       meter_->see(body);
-      if (meter_->told()) charge(true);
+      if (meter_->told() || scan_.background) charge(true);
     }
     co_await reply_.send(call.head().status, type, std::move(body), std::move(headers));
     co_return Verdict::kDone;
