@@ -259,16 +259,21 @@ double cpu_seconds(pid_t process) {
 // Without and with the door by turns: what the machine does beside it comes to both.
 void measure_latency(const std::string& path, uint16_t port, double rate, int rounds) {
   constexpr int kRequestsOfTurn = 300;
-  std::vector<int> direct, through;
-  for (int i = 0; i < 4; ++i) direct.push_back(connect_to_unix(path));
-  for (int i = 0; i < 4; ++i) through.push_back(connect_to_port(port));
-  latencies_ms(direct, rate, 50);
-  latencies_ms(through, rate, 50);
+  // Fresh connections for each turn: a machine that stands still for a minute has idle ones closed.
+  const auto turn = [&](bool is_direct, int count) {
+    std::vector<int> sockets;
+    for (int i = 0; i < 4; ++i) sockets.push_back(is_direct ? connect_to_unix(path) : connect_to_port(port));
+    auto latencies = latencies_ms(sockets, rate, count);
+    for (const int fd : sockets) ::close(fd);
+    return latencies;
+  };
+  turn(true, 50);
+  turn(false, 50);
   constexpr double kQuantiles[] = {0.5, 0.99};
   std::vector<double> without[2], with[2], added[2];
   for (int round = 0; round < rounds; ++round) {
-    const auto a = latencies_ms(direct, rate, kRequestsOfTurn);
-    const auto b = latencies_ms(through, rate, kRequestsOfTurn);
+    const auto a = turn(true, kRequestsOfTurn);
+    const auto b = turn(false, kRequestsOfTurn);
     for (size_t q = 0; q < 2; ++q) {
       without[q].push_back(quantile(a, kQuantiles[q]));
       with[q].push_back(quantile(b, kQuantiles[q]));
@@ -281,8 +286,6 @@ void measure_latency(const std::string& path, uint16_t port, double rate, int ro
         "ms\n",
         rate, 100 * kQuantiles[q], rounds, median(without[q]), median(with[q]), median(added[q]));
   }
-  for (const int fd : direct) ::close(fd);
-  for (const int fd : through) ::close(fd);
 }
 
 void measure_throughput(pid_t door, uint16_t port, int rounds) {
