@@ -75,8 +75,9 @@ TEST_F(DoorTest, WhatAnswersCostIsCountedForKeys) {
   std::atomic<bool> breaks = false;
   RawWorker worker([&](RawSocket& socket, int) {
     for (;;) {
-      seen = socket.read_message();
-      if (seen.empty()) return;
+      const std::string message = socket.read_message();
+      if (message.empty()) return;  // the door has let go of the connection
+      seen = message;
       if (!has(seen, "\"stream\":true")) {
         socket.send(whole_answer(200, R"({"usage":{"prompt_tokens":30,"completion_tokens":3}})"));
         continue;
