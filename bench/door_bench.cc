@@ -1,6 +1,6 @@
 // What the front door costs: a dummy worker, the door, and a load generator, each a process of its own.
 //
-//   door_bench                       both figures: added latency at a fixed rate, small requests a second at most
+//   door_bench [--rounds 5]          both figures: added latency at a fixed rate, small requests a second at most
 //   door_bench --worker SOCKET       the dummy worker alone: answers every request with the same small JSON
 //   door_bench --door SOCKET         a server with the door in front of a worker at SOCKET; prints its port
 #include <arpa/inet.h>
@@ -19,6 +19,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -236,7 +238,71 @@ double throughput(uint16_t port, int connections, double seconds) {
   return rate;
 }
 
-int measure(double rate, double seconds) {
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// User and system time that a process has had so far.
+double cpu_seconds(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+// Without and with the door by turns: what the machine does beside it comes to both.
+void measure_latency(const std::string& path, uint16_t port, double rate, int rounds) {
+  constexpr int kRequestsOfTurn = 300;
+  // Fresh connections for each turn: a machine that stands still for a minute has idle ones closed.
+  const auto turn = [&](bool is_direct, int count) {
+    std::vector<int> sockets;
+    for (int i = 0; i < 4; ++i) sockets.push_back(is_direct ? connect_to_unix(path) : connect_to_port(port));
+    auto latencies = latencies_ms(sockets, rate, count);
+    for (const int fd : sockets) ::close(fd);
+    return latencies;
+  };
+  turn(true, 50);
+  turn(false, 50);
+  constexpr double kQuantiles[] = {0.5, 0.99};
+  std::vector<double> without[2], with[2], added[2];
+  for (int round = 0; round < rounds; ++round) {
+    const auto a = turn(true, kRequestsOfTurn);
+    const auto b = turn(false, kRequestsOfTurn);
+    for (size_t q = 0; q < 2; ++q) {
+      without[q].push_back(quantile(a, kQuantiles[q]));
+      with[q].push_back(quantile(b, kQuantiles[q]));
+      added[q].push_back(with[q].back() - without[q].back());
+    }
+  }
+  for (size_t q = 0; q < 2; ++q) {
+    fmt::print(
+        "{:.0f} requests/s, p{:.0f}, medians of {} turns: worker {:.3f} ms, through the door {:.3f} ms, added {:.3f} "
+        "ms\n",
+        rate, 100 * kQuantiles[q], rounds, median(without[q]), median(with[q]), median(added[q]));
+  }
+}
+
+void measure_throughput(pid_t door, uint16_t port, int rounds) {
+  constexpr double kSeconds = 3;
+  for (const int connections : {1, 16, 64}) {
+    std::vector<double> rates, costs;
+    for (int round = 0; round < rounds; ++round) {
+      const double before = cpu_seconds(door);
+      rates.push_back(throughput(port, connections, kSeconds));
+      costs.push_back(1e6 * (cpu_seconds(door) - before) / (rates.back() * kSeconds));
+    }
+    fmt::print("{} connections: {:.0f} requests/s (best {:.0f}), {:.0f} us of processor time of the door each\n",
+               connections, median(rates), std::ranges::max(rates), median(costs));
+  }
+}
+
+int measure(double rate, int rounds) {
   char folder[] = "/tmp/quern_door_bench_XXXXXX";
   if (::mkdtemp(folder) == nullptr) fail("mkdtemp");
   const std::string path = std::string(folder) + "/worker.sock";
@@ -251,22 +317,8 @@ int measure(double rate, double seconds) {
   }
   uint16_t port = 0;
   if (::read(port_pipe[0], &port, sizeof port) != sizeof port) fail("the door did not start");
-
-  std::vector<int> direct, through;
-  for (int i = 0; i < 4; ++i) direct.push_back(connect_to_unix(path));
-  for (int i = 0; i < 4; ++i) through.push_back(connect_to_port(port));
-  const int count = static_cast<int>(rate * seconds);
-  latencies_ms(direct, rate, 50);
-  latencies_ms(through, rate, 50);
-  const auto without = latencies_ms(direct, rate, count);
-  const auto with = latencies_ms(through, rate, count);
-  for (const double q : {0.5, 0.99}) {
-    fmt::print("{:.0f} requests/s, p{:.0f}: worker {:.3f} ms, through the door {:.3f} ms, added {:.3f} ms\n", rate,
-               100 * q, quantile(without, q), quantile(with, q), quantile(with, q) - quantile(without, q));
-  }
-  for (const int connections : {1, 16, 64}) {
-    fmt::print("{} connections: {:.0f} requests/s\n", connections, throughput(port, connections, seconds));
-  }
+  measure_latency(path, port, rate, rounds);
+  measure_throughput(door, port, rounds);
   for (const pid_t child : {door, worker}) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -287,9 +339,11 @@ int main(int argc, char** argv) {
     quern::run_door(arguments[1], 2, -1);
     return 0;
   }
-  if (!arguments.empty()) {
-    std::fprintf(stderr, "door_bench [--worker SOCKET | --door SOCKET]\n");
+  const bool has_rounds = arguments.size() == 2 && arguments[0] == "--rounds";
+  const int rounds = has_rounds ? std::atoi(arguments[1].c_str()) : 5;
+  if ((!arguments.empty() && !has_rounds) || rounds < 1) {
+    std::fprintf(stderr, "door_bench [--rounds N | --worker SOCKET | --door SOCKET]\n");
     return 2;
   }
-  return quern::measure(100, 5);
+  return quern::measure(100, rounds);
 }

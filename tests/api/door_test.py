@@ -3,13 +3,16 @@ import sys
 import http.client
 import json
 import os
+import pathlib
 import signal
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
 
 from platform_server import FleetServer
-from quern_server import chat
+from quern_server import LLAMA, chat
 
 SERVER = None
 STREAMS = 50
@@ -131,6 +134,111 @@ class DoorTest(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 60)
             SERVER.wait_for(lambda: replicas("pair")[victim["id"]]["state"] == "ready", "the victim is back")
             self.assertNotEqual(replicas("pair")[victim["id"]]["pid"], victim["pid"])
+
+
+class SlowWorker(threading.Thread):
+    """Lets a process run a tenth of its time."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.stopping = pid, False
+        self.start()
+
+    def run(self):
+        while not self.stopping:
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(0.18)
+            os.kill(self.pid, signal.SIGCONT)
+            time.sleep(0.02)
+
+
+class FaultTest(unittest.TestCase):
+    def test_a_slow_worker_is_waited_for_and_slows_nobody_else(self):
+        with SERVER.launched("slow"), SERVER.launched("quick"):
+            expected = SERVER.ok("/v1/chat/completions", chat(model="slow"))["choices"][0]["message"]["content"]
+            before = SERVER.get("/v1/models/slow")[1]["replicas"][0]
+            slowed = SlowWorker(before["pid"])
+            streams = [Stream("slow", f"user {i}") for i in range(4)]
+            served = 0
+            while any(s.is_alive() for s in streams):
+                self.assertTrue(SERVER.ok("/v1/chat/completions", chat(model="quick", max_tokens=2))["choices"])
+                served += 1
+            slowed.stopping = True
+            slowed.join()
+            self.assertEqual([(s.status, s.error, s.done, s.text()) for s in streams], [(200, None, True, expected)] * 4)
+            self.assertGreater(served, 0)
+            after = SERVER.get("/v1/models/slow")[1]["replicas"][0]
+            self.assertEqual((after["pid"], after["restarts"]), (before["pid"], before["restarts"]), "slow is not stuck")
+
+    def test_a_worker_that_hangs_is_replaced_and_its_requests_go_on(self):
+        with SERVER.launched("hung", replica=2):
+            SERVER.wait_for(lambda: all(r["state"] == "ready" for r in replicas("hung").values()), "both replicas")
+            victim, other = sorted(replicas("hung").values(), key=lambda r: r["id"])
+            os.kill(victim["pid"], signal.SIGSTOP)
+            streams = [Stream("hung", f"user {i}") for i in range(6)]
+            for stream in streams:
+                stream.join(60)
+            # Nothing of an answer had come from the one that hangs: the other one has given all of them.
+            self.assertEqual([(s.status, s.error, s.done) for s in streams], [(200, None, True)] * 6)
+            back = SERVER.wait_for(lambda: replicas("hung")[victim["id"]]["state"] == "ready" and replicas("hung"), "replaced")
+            self.assertNotEqual(back[victim["id"]]["pid"], victim["pid"])
+            self.assertEqual(back[other["id"]]["pid"], other["pid"])
+            self.assertIn("stuck", [e["kind"] for e in SERVER.get("/v1/models/hung/events")[1]])
+
+    def test_a_full_disk(self):
+        home = tempfile.mkdtemp()
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", home], capture_output=True, text=True)
+        self.addCleanup(os.rmdir, home)
+        if mount.returncode != 0:
+            self.skipTest(f"SKIPPED: no small disk can be made here: {mount.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", home], check=True)
+        server = FleetServer(QUERN_HOME=home)
+        self.addCleanup(lambda: server.process.poll() is None and server.stop())
+        server.launch("kept")
+        ballast = pathlib.Path(home, "ballast")
+        with open(ballast, "wb", buffering=0) as file, self.assertRaises(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        status, answer = server.post("/v1/models", {"uid": "late", "model_name": "llama", "model_path": str(LLAMA)})
+        self.assertGreaterEqual(status, 500, answer)
+        self.assertIn("fleet.db", answer["error"]["message"])
+        self.assertEqual(server.get("/v1/models/late")[0], 404)
+        # What runs goes on, and comes back when it dies: from what is in memory.
+        self.assertTrue(server.ok("/v1/chat/completions", chat(model="kept"))["choices"])
+        pid = server.get("/v1/models/kept")[1]["replicas"][0]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        server.wait_for(lambda: server.get("/v1/models/kept")[1]["replicas"][0]["pid"] not in (None, pid), "a new process")
+        self.assertTrue(server.ok("/v1/chat/completions", chat(model="kept"))["choices"])
+        ballast.unlink()
+        server.wait_for(lambda: any("is written again" in line for line in server.log), "the state is written again")
+        server.launch("late")
+        self.assertEqual(server.stop(), 0)
+        again = FleetServer(QUERN_HOME=home)
+        self.assertEqual({m["id"] for m in again.get("/v1/models")[1]["data"]}, {"kept", "late"})
+        self.assertEqual(again.stop(), 0)
+
+    def test_a_corrupt_state(self):
+        with tempfile.TemporaryDirectory() as home:
+            server = FleetServer(QUERN_HOME=home)
+            server.launch("lost")
+            self.assertEqual(server.stop(), 0)
+            database = pathlib.Path(home, "fleet/fleet.db")
+            whole = database.read_bytes()
+            self.assertGreater(len(whole), 4096)
+            wrong = {"noise": os.urandom(len(whole)), "half": whole[:len(whole) // 2 + 100],
+                     "a page of noise": whole[:4096] + os.urandom(4096) + whole[8192:]}
+            for number, (name, data) in enumerate(wrong.items(), 1):
+                with self.subTest(name):
+                    for other in database.parent.glob("fleet.db-*"):
+                        other.unlink()
+                    database.write_bytes(data)
+                    server = FleetServer(QUERN_HOME=home)
+                    self.assertTrue(pathlib.Path(home, f"fleet/fleet.db.broken-{number}").exists(), server.log)
+                    self.assertTrue(any("broken" in line for line in server.log), server.log)
+                    self.assertEqual(server.get("/v1/models")[1]["data"], [])
+                    with server.launched("fresh"):
+                        self.assertTrue(server.ok("/v1/chat/completions", chat(model="fresh"))["choices"])
+                    self.assertEqual(server.stop(), 0)
 
 
 if __name__ == "__main__":

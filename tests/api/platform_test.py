@@ -8,6 +8,7 @@ import tempfile
 import threading
 import unittest
 
+from adapter_files import write_adapter
 from platform_server import FleetServer
 from quern_server import BERT, LLAMA, RERANKER, Server, chat
 
@@ -130,6 +131,33 @@ class ChangeTest(unittest.TestCase):
             SERVER.wait_for(lambda: SERVER.get("/v1/models/sleepy")[1]["idle"], "idle")
             self.assertTrue(SERVER.ok("/v1/chat/completions", chat(model="sleepy", max_tokens=4)))
             self.assertFalse(SERVER.get("/v1/models/sleepy")[1]["idle"])
+
+
+class AdapterTest(unittest.TestCase):
+    def test_adapters_are_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {name: str(write_adapter(pathlib.Path(folder) / name, seed)) for seed, name in enumerate(("sql", "poem"))}
+            adapters = [{"name": "sql", "path": paths["sql"]}]
+            said = lambda model: SERVER.ok("/v1/chat/completions", chat(model=model))["choices"][0]["message"]["content"]
+            for wrong in (adapters * 2, [{"name": "base", "path": paths["sql"]}]):
+                status, answer = SERVER.post("/v1/models", {"uid": "base", "model_name": str(LLAMA), "adapters": wrong})
+                self.assertEqual(status, 400, answer)
+                self.assertIn("adapters", answer["error"]["message"])
+            with SERVER.launched("base", adapters=adapters):
+                shown = {m["id"]: m for m in SERVER.get("/v1/models")[1]["data"]}
+                self.assertEqual((shown["sql"]["parent"], shown["sql"]["root"]), ("base", paths["sql"]))
+                self.assertNotIn("parent", shown["base"])
+                self.assertEqual(SERVER.get("/v1/models/sql")[1]["parent"], "base")
+                self.assertNotEqual(said("sql"), said("base"))
+                self.assertEqual(said("base:sql"), said("sql"))
+                with SERVER.launched("twin", adapters=adapters):
+                    names = {m["id"]: m.get("parent") for m in SERVER.get("/v1/models")[1]["data"]}
+                    self.assertEqual((names["sql"], names["twin:sql"]), ("base", "twin"))
+                    self.assertEqual(said("twin:sql"), said("sql"))
+                status, text, _ = SERVER.request("PUT", "/v1/models/base", {"adapters": [{"name": n, "path": p} for n, p in paths.items()]})
+                self.assertEqual(status, 200, text)
+                self.assertNotIn(said("poem"), (said("base"), said("sql")), "waited for the replica that has it")
+            self.assertEqual(SERVER.post("/v1/chat/completions", chat(model="sql"))[0], 404)
 
 
 class WatchTest(unittest.TestCase):

@@ -103,6 +103,11 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
     return shared_->router.knows(uid);
   }
 
+  std::optional<ServedName> resolve(const std::string& name) const override {
+    const std::lock_guard lock(shared_->router_mutex);
+    return shared_->router.resolve(name);
+  }
+
   std::vector<FleetEvent> events(const std::string& uid, int64_t after) const override {
     std::vector<FleetEvent> found;
     const std::lock_guard lock(shared_->view_mutex);

@@ -95,9 +95,16 @@ struct FleetOptions {
   std::function<void(const std::string&)> log;
 };
 
+// What a client's word for a model means.
+struct ServedName {
+  std::string uid;
+  std::string adapter;  // of that model; empty: the model itself
+};
+
 // What a request is, as far as choosing a replica goes.
 struct RouteRequest {
   std::string uid;
+  std::string adapter;             // goes only where it was loaded; empty: none
   uint64_t session = 0;            // same value, same replica while it lasts; 0: none
   std::vector<uint64_t> prefix;    // chained hashes of the prompt's pieces, first to last; may be empty
   std::vector<std::string> tried;  // replicas that have failed this request already
@@ -120,8 +127,12 @@ class Lease {
       const = 0;                                   // of a URL worker: "/v1" stripped of what routes begin with; else ""
   virtual const std::string& api_key() const = 0;  // to be sent as Bearer; empty: none
   virtual const std::string& model() const = 0;    // what the worker calls the model; empty: as the client does
-  virtual const std::string& engine() const = 0;   // of LaunchSpec
-  virtual void finish(Outcome outcome) = 0;        // at most once
+  virtual const std::string& fields() const {      // members that the body gets besides: "\"a\":1"; mostly empty
+    static const std::string none;
+    return none;
+  }
+  virtual const std::string& engine() const = 0;  // of LaunchSpec
+  virtual void finish(Outcome outcome) = 0;       // at most once
 };
 
 // Why there is no lease now. What a client should read.
@@ -161,6 +172,12 @@ class Fleet {
   virtual std::vector<ModelView> models() const = 0;  // by time of launch
   virtual std::optional<ModelView> model(const std::string& uid) const = 0;
   virtual bool knows(const std::string& uid) const = 0;  // cheap: every request asks
+  // A model by its uid, else an adapter by its name, of several with that name the one of the model that was launched
+  // first, else an adapter as UID:NAME. As cheap.
+  virtual std::optional<ServedName> resolve(const std::string& name) const {
+    if (!knows(name)) return std::nullopt;
+    return ServedName{.uid = name, .adapter = {}};
+  }
   // Of one model (or all, empty), with id above `after`, oldest first. The last 1,000 of each are kept.
   virtual std::vector<FleetEvent> events(const std::string& uid, int64_t after) const = 0;
   // The end of a replica's log, at most bytes_max.

@@ -27,6 +27,7 @@ class LeaseOfReplica final : public Lease {
   const std::string& api_key() const override { return pick_.target.api_key; }
   const std::string& model() const override { return pick_.target.model; }
   const std::string& engine() const override { return pick_.target.engine; }
+  const std::string& fields() const override { return pick_.target.fields; }
 
   void finish(Outcome outcome) override {
     if (std::exchange(finished_, true)) return;
@@ -46,6 +47,12 @@ class LeaseOfReplica final : public Lease {
   std::function<void(const std::string&, uint64_t)> suspect_;
   bool finished_ = false;
 };
+
+std::vector<std::string> adapter_names(const LaunchSpec& spec) {
+  std::vector<std::string> names;
+  for (const LaunchAdapter& adapter : spec.adapters) names.push_back(adapter.name);
+  return names;
+}
 
 }  // namespace
 
@@ -111,7 +118,7 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
       model->message = facts.error().message;
     }
     const std::lock_guard lock(shared_->router_mutex);
-    shared_->router.set_model(row.spec.uid, row.spec.request_limit);
+    shared_->router.set_model(row.spec.uid, row.spec.request_limit, adapter_names(row.spec));
     models_.push_back(std::move(model));
   }
   std::set<int64_t> known;
@@ -224,7 +231,7 @@ void FleetOwner::launch(LaunchSpec spec, ModelFacts facts, Reply reply) {
   if (const Status status = save(*model); !status) return refuse(status.error());
   {
     const std::lock_guard lock(shared_->router_mutex);
-    shared_->router.set_model(model->spec.uid, model->spec.request_limit);
+    shared_->router.set_model(model->spec.uid, model->spec.request_limit, adapter_names(model->spec));
   }
   models_.push_back(std::move(model));
   event(*models_.back(), "", "launched", models_.back()->spec.model_name);
@@ -262,7 +269,7 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
   }
   {
     const std::lock_guard lock(shared_->router_mutex);
-    shared_->router.set_model(model.spec.uid, model.spec.request_limit);
+    shared_->router.set_model(model.spec.uid, model.spec.request_limit, adapter_names(model.spec));
   }
   model.demand_ms = steady_ms();
   event(model, "", "updated", "");

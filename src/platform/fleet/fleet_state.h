@@ -31,6 +31,8 @@ struct FleetReplica {
   ReplicaState node_state = ReplicaState::kLoading;  // as its node calls it, while it loads
   PlanReplica plan;
   std::string digest;                    // of the options that its process was started with
+  std::string engine;                    // of these
+  std::vector<LaunchAdapter> adapters;   // of these
   std::optional<WorkerProcess> process;  // none: it does not run, or is at a URL
   std::string address, base_path, api_key, model, health_path;
   uint64_t life = 0;  // of the router; also the name of its health question

@@ -153,6 +153,8 @@ void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
   replica.model = command.model;
   replica.health_path = command.health_path;
   replica.digest = model.digest;
+  replica.engine = model.spec.engine;
+  replica.adapters = model.spec.adapters;
   replica.started_ms = unix_ms();
   replica.adopted = false;
   replica.asked_ms = 0;
@@ -194,6 +196,10 @@ void FleetOwner::adopt(const StoredWorkerRow& row, FleetModel& model) {
   replica.api_key = row.api_key;
   replica.model = row.model;
   replica.digest = row.digest;
+  // One of other options, on its way out: its address tells whether it is ours.
+  const bool is_ours = row.address.starts_with("unix:");
+  replica.engine = is_ours ? "quern" : model.spec.engine == "quern" ? "" : model.spec.engine;
+  if (row.digest == model.digest) replica.adapters = model.spec.adapters;
   replica.started_ms = row.started_ms;
   replica.health_path = find_worker_kind(model.spec.engine)->health_path;
   replica.process = std::move(*process);
@@ -297,7 +303,9 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
                                .base_path = replica.base_path,
                                .api_key = replica.api_key,
                                .model = replica.model,
-                               .engine = model.spec.engine},
+                               .engine = replica.engine,
+                               .fields = {},
+                               .adapters = adapter_calls(replica.engine, model.spec.uid, replica.adapters)},
                               replica.life);
   }
   const bool adopted = std::exchange(replica.adopted, false);

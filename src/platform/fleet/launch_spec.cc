@@ -279,6 +279,9 @@ Status read_adapters(const JsonFields& fields, LaunchSpec& spec) {
     QUERN_ASSIGN(one.path, adapter.text(path, kValueMax));
     if (!is_uid(one.name)) return adapter.refuse(name, "must be of A-Z a-z 0-9 . _ : / @ -");
     if (one.path.empty()) return adapter.refuse(path, "is empty");
+    const bool twice = std::ranges::find(spec.adapters, one.name, &LaunchAdapter::name) != spec.adapters.end();
+    if (twice) return adapter.refuse(name, "is another adapter's too");
+    if (one.name == spec.uid) return adapter.refuse(name, "is the model's own");
     spec.adapters.push_back(std::move(one));
   }
   return {};

@@ -10,10 +10,48 @@ bool is_overloaded(int32_t in_flight, int32_t least) {
   return in_flight > 2 * least + 4;
 }
 
+const AdapterCall* find_call(const RouteTarget& target, const std::string& adapter) {
+  if (adapter.empty() || !target.adapters) return nullptr;
+  const auto it = target.adapters->find(adapter);
+  return it == target.adapters->end() ? nullptr : &it->second;
+}
+
 }  // namespace
 
-void Router::set_model(const std::string& uid, int32_t request_limit) {
-  models_[uid].request_limit = request_limit;
+void Router::set_model(const std::string& uid, int32_t request_limit, const std::vector<std::string>& adapters) {
+  Model& model = models_[uid];
+  model.request_limit = request_limit;
+  if (model.adapters == adapters) return;
+  forget_adapters(uid, model);
+  model.adapters = adapters;
+  for (const std::string& name : adapters) adapters_[name].push_back(uid);
+}
+
+void Router::forget_adapters(const std::string& uid, const Model& model) {
+  for (const std::string& name : model.adapters) {
+    const auto it = adapters_.find(name);
+    if (it == adapters_.end()) continue;
+    std::erase(it->second, uid);
+    if (it->second.empty()) adapters_.erase(it);
+  }
+}
+
+std::optional<ServedName> Router::resolve(const std::string& name) const {
+  if (knows(name)) return ServedName{.uid = name, .adapter = {}};
+  if (adapters_.empty()) return std::nullopt;
+  if (const auto it = adapters_.find(name); it != adapters_.end()) {
+    for (const std::string& uid : it->second) {
+      if (knows(uid)) return ServedName{.uid = uid, .adapter = name};
+    }
+  }
+  // Both sides of UID:NAME may have colons of their own.
+  for (size_t at = name.find(':'); at != std::string::npos; at = name.find(':', at + 1)) {
+    ServedName parts{.uid = name.substr(0, at), .adapter = name.substr(at + 1)};
+    const auto it = adapters_.find(parts.adapter);
+    if (it != adapters_.end() && std::ranges::find(it->second, parts.uid) != it->second.end() && knows(parts.uid))
+      return parts;
+  }
+  return std::nullopt;
 }
 
 void Router::close_model(const std::string& uid) {
@@ -27,7 +65,10 @@ bool Router::knows(const std::string& uid) const {
 }
 
 void Router::remove_model(const std::string& uid) {
-  models_.erase(uid);
+  const auto it = models_.find(uid);
+  if (it == models_.end()) return;
+  forget_adapters(uid, it->second);
+  models_.erase(it);
 }
 
 void Router::set_ready(const std::string& uid, const RouteTarget& target, uint64_t life) {
@@ -66,6 +107,7 @@ void Router::leave(const std::string& uid, int64_t now_ms) {
 
 bool Router::is_usable(const Replica& replica, const RouteRequest& request, uint64_t tried_life, int64_t now_ms) const {
   if (!replica.ready || replica.on_trial || now_ms < replica.open_until_ms) return false;
+  if (!request.adapter.empty() && find_call(replica.target, request.adapter) == nullptr) return false;
   return replica.life > tried_life || std::ranges::find(request.tried, replica.target.replica) == request.tried.end();
 }
 
@@ -117,7 +159,12 @@ std::optional<Router::Pick> Router::pick(const RouteRequest& request, uint64_t t
   // Last to first, so that the beginning, which most prompts share, is forgotten last.
   for (size_t i = request.prefix.size(); i > 0; --i) replica->prefixes.put(request.prefix[i - 1], 0);
   if (request.session != 0) model.sessions.put(request.session, replica->target.replica);
-  return Pick{replica->target, replica->life};
+  Pick pick{replica->target, replica->life};
+  if (const AdapterCall* call = find_call(pick.target, request.adapter)) {
+    pick.target.model = call->model;
+    pick.target.fields = call->fields;
+  }
+  return pick;
 }
 
 void Router::finish(const std::string& uid, const std::string& name, uint64_t life, Lease::Outcome outcome,

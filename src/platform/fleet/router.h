@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,10 +54,19 @@ class RecentMap {
   std::unordered_map<uint64_t, typename std::list<std::pair<uint64_t, Value>>::iterator> places_;
 };
 
+// How a worker is asked for an adapter of its model.
+struct AdapterCall {
+  std::string model;   // what stands in the body's `model`
+  std::string fields;  // members that the body gets besides, or empty
+};
+using AdapterCalls = std::map<std::string, AdapterCall, std::less<>>;  // by the adapter's name
+
 // A replica's way to its worker, copied into each lease.
 struct RouteTarget {
   std::string replica;  // "UID-0"
   std::string address, base_path, api_key, model, engine;
+  std::string fields;                            // as in Lease
+  std::shared_ptr<const AdapterCalls> adapters;  // null: none
 };
 
 class Router {
@@ -65,11 +75,12 @@ class Router {
   static constexpr size_t kSessionsMax = 16384;  // of a model
   static constexpr int32_t kFailuresMax = 3;     // in a row, before a circuit opens
 
-  // What a model admits. Unknown models are refused by pick().
-  void set_model(const std::string& uid, int32_t request_limit);
+  // What a model admits, and which adapters it has. Unknown models are refused by pick().
+  void set_model(const std::string& uid, int32_t request_limit, const std::vector<std::string>& adapters = {});
   void close_model(const std::string& uid);  // takes no new requests; those that run are still counted
   void remove_model(const std::string& uid);
-  bool knows(const std::string& uid) const;  // and takes requests
+  bool knows(const std::string& uid) const;                          // and takes requests
+  std::optional<ServedName> resolve(const std::string& name) const;  // as Fleet does
 
   // A worker is ready. `life` differs for each process that a replica has had; a new life knows no prefix and no
   // failure.
@@ -117,6 +128,7 @@ class Router {
     int32_t admitted = 0;
     bool closed = false;
     int64_t last_used_ms = 0;
+    std::vector<std::string> adapters;
     std::map<std::string, Replica> replicas;
     RecentMap<std::string> sessions{kSessionsMax};
   };
@@ -125,7 +137,10 @@ class Router {
   Replica* choose(Model& model, const RouteRequest& request, uint64_t tried_life, int64_t now_ms);
   static size_t known_prefix(Replica& replica, const std::vector<uint64_t>& prefix);
 
+  void forget_adapters(const std::string& uid, const Model& model);
+
   std::map<std::string, Model, std::less<>> models_;
+  std::map<std::string, std::vector<std::string>> adapters_;  // by name the models that have it, in order of launch
   int64_t picks_ = 0;
 };
 

@@ -56,6 +56,44 @@ TEST(Router, ASessionStays) {
   EXPECT_EQ(picked(router, {.session = 7}), second);
 }
 
+TEST(Router, AdaptersAreNames) {
+  Router router;
+  router.set_model("m", 0, {"sql", "m2"});
+  router.set_model("n:x", 0, {"sql", "a:b"});
+  router.set_model("m2", 0);
+  const auto meaning = [&](const std::string& name) {
+    const auto meant = router.resolve(name);
+    return meant ? meant->uid + "|" + meant->adapter : "";
+  };
+  EXPECT_EQ(meaning("m"), "m|");
+  EXPECT_EQ(meaning("m2"), "m2|") << "a model's own name comes first";
+  EXPECT_EQ(meaning("m:m2"), "m|m2");
+  EXPECT_EQ(meaning("sql"), "m|sql");
+  EXPECT_EQ(meaning("n:x:sql"), "n:x|sql");
+  EXPECT_EQ(meaning("n:x:a:b"), "n:x|a:b");
+  for (const char* unknown : {"m:a:b", "nobody", ":sql", "m:", "sql:m"}) EXPECT_EQ(meaning(unknown), "") << unknown;
+  router.set_model("m", 0, {"m2"});
+  EXPECT_EQ(meaning("sql"), "n:x|sql");
+  router.close_model("n:x");
+  EXPECT_EQ(meaning("sql"), "");
+  router.remove_model("n:x");
+  EXPECT_EQ(meaning("a:b"), "");
+}
+
+TEST(Router, AnAdapterGoesWhereItIsLoaded) {
+  Router router = with_replicas(1);
+  router.set_model("m", 0, {"sql"});
+  EXPECT_EQ(picked(router, {.adapter = "sql"}), "") << "the replica that runs was started without it";
+  RouteTarget with = target("m-1");
+  with.adapters = std::make_shared<AdapterCalls>(AdapterCalls{{"sql", {.model = "m:sql", .fields = "\"f\":1"}}});
+  router.set_ready("m", with, 9);
+  const auto pick = router.pick({.uid = "m", .adapter = "sql"}, 100, 0);
+  ASSERT_TRUE(pick);
+  EXPECT_EQ(pick->target.replica, "m-1");
+  EXPECT_EQ(pick->target.model, "m:sql");
+  EXPECT_EQ(pick->target.fields, "\"f\":1");
+}
+
 TEST(Router, TriedReplicasAreLeftOutUntilTheyAreOthers) {
   Router router = with_replicas(2);
   EXPECT_EQ(picked(router, {.tried = {"m-0"}}), "m-1");

@@ -222,6 +222,8 @@ std::vector<std::string> llama_argv(const LaunchSpec& spec, const WorkerPlace& p
   if (spec.model_type == "embedding") argv.push_back("--embeddings");
   if (spec.model_type == "rerank") argv.push_back("--reranking");
   for (const LaunchAdapter& adapter : spec.adapters) add("--lora", adapter.path);
+  // It knows no names: each request says which it wants, and one that says nothing gets the model itself.
+  if (!spec.adapters.empty()) argv.emplace_back("--lora-init-without-apply");
   return argv;
 }
 
@@ -326,6 +328,20 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
   }
   command.health_path = kind->health_path;
   return command;
+}
+
+std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& uid,
+                                                  const std::vector<LaunchAdapter>& adapters) {
+  if (adapters.empty()) return nullptr;
+  auto calls = std::make_shared<AdapterCalls>();
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    const std::string& name = adapters[i].name;
+    AdapterCall call{.model = name, .fields = {}};
+    if (engine == "sglang") call.model = uid + ":" + name;
+    if (engine == "llama.cpp") call = {.model = uid, .fields = fmt::format(R"("lora":[{{"id":{},"scale":1}}])", i)};
+    calls->emplace(name, std::move(call));
+  }
+  return calls;
 }
 
 std::string share_of_device(const LaunchSpec& spec, int32_t number) {

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "platform/fleet/launch_spec.h"
+#include "platform/fleet/router.h"
 #include "quern/status.h"
 
 namespace quern {
@@ -63,6 +65,10 @@ Status check_worker_here(const LaunchSpec& spec);
 
 // Of a spec that check_worker_spec() has passed. Values are elements of argv, never words of a shell.
 WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place);
+
+// How a worker is asked for the adapters it was started with; null: it has none.
+std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& uid,
+                                                  const std::vector<LaunchAdapter>& adapters);
 
 // Of the devices that a launch names, those of replica `number`: two replicas on cuda:0,1 have one each.
 std::string share_of_device(const LaunchSpec& spec, int32_t number);

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/json.h"
+#include "base/status.h"
+#include "server/http/multipart.h"
 
 namespace quern::door {
 namespace {
@@ -110,12 +113,16 @@ void add_pieces(std::string_view text, std::vector<uint64_t>& prefix) {
 
 // Values at the top level that count; the last of several with one key, as JSON readers take it.
 struct Found {
-  std::string_view model, name, stream, user, cache_key, tools, system, messages, prompt, input;
+  std::string_view model, name, stream, stream_options, background, output_max, user, cache_key, tools, system,
+      messages, prompt, input;
 
   std::string_view* place(std::string_view key) {
     if (key == "model") return &model;
     if (key == "name") return &name;
     if (key == "stream") return &stream;
+    if (key == "stream_options") return &stream_options;
+    if (key == "background") return &background;
+    if (key == "max_output_tokens") return &output_max;
     if (key == "user") return &user;
     if (key == "prompt_cache_key") return &cache_key;
     if (key == "tools") return &tools;
@@ -162,13 +169,40 @@ std::optional<BodyScan> scan_body(std::string_view json) {
   if (!model || model->empty()) return std::nullopt;
   scan.model = std::move(*model);
   scan.stream = found->stream == "true";
+  scan.stream_options = found->stream_options;
+  scan.background = found->background == "true";
+  const std::string_view most = found->output_max;
+  std::from_chars(most.data(), most.data() + most.size(), scan.output_max);
   const std::string_view session = found->cache_key.starts_with('"') ? found->cache_key : found->user;
   if (session.starts_with('"')) scan.session = session_of(session);
-  for (const std::string_view part : {found->tools, found->system}) add_pieces(part, scan.prefix);
-  add_pieces(!found->messages.empty() ? found->messages
-             : !found->prompt.empty() ? found->prompt
-                                      : found->input,
-             scan.prefix);
+  const std::string_view asked = !found->messages.empty() ? found->messages
+                                 : !found->prompt.empty() ? found->prompt
+                                                          : found->input;
+  for (const std::string_view part : {found->tools, found->system, asked}) {
+    add_pieces(part, scan.prefix);
+    scan.prompt_bytes += part.size();
+  }
+  return scan;
+}
+
+Result<std::optional<BodyScan>> scan_form(std::string_view content_type, std::string_view body) {
+  QUERN_ASSIGN(const auto parts, http::parse_multipart(content_type, body));
+  std::optional<BodyScan> scan;
+  for (const http::FormPart& part : parts) {
+    if (part.name != "model") continue;
+    if (scan) return invalid_argument("model: is in the form twice");
+    if (!part.filename.empty()) return invalid_argument("model: is a file");
+    if (part.body.empty() || part.body.size() > kNameBytesMax) {
+      return invalid_argument(fmt::format("model: {} bytes, must be 1 to {}", part.body.size(), kNameBytesMax));
+    }
+    if (std::ranges::any_of(part.body, [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+      return invalid_argument("model: has control characters");
+    }
+    scan.emplace();
+    scan->model = std::string(part.body);
+    scan->model_value = part.body;
+    scan->is_form = true;
+  }
   return scan;
 }
 

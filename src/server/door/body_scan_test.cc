@@ -99,6 +99,49 @@ TEST(BodyScan, PrefixesAreBounded) {
   EXPECT_FALSE(scan_body("{\"model\":\"m\",\"input\":\"" + std::string(600, 'p') + "\"}")->prefix.empty());
 }
 
+std::string field(const std::string& name, const std::string& value, const std::string& more = "") {
+  return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n";
+}
+
+Result<std::optional<BodyScan>> form(const std::string& parts) {
+  static std::string text;  // views of the answer lie in it
+  text = parts + "--b--\r\n";
+  return scan_form("Multipart/Form-Data; boundary=\"b\"", text);
+}
+
+TEST(BodyScan, FormsByTheirModel) {
+  const std::string audio = field("file", std::string("R\0\r\n--model\r\n--", 17), "; filename=\"model\"");
+  const auto scan = form(audio + field("model", "whisper-1") + field("language", "en"));
+  ASSERT_TRUE(scan && *scan);
+  EXPECT_EQ((*scan)->model, "whisper-1");
+  EXPECT_EQ((*scan)->model_value, "whisper-1");
+  EXPECT_TRUE((*scan)->is_form);
+  const auto none = form(audio);
+  EXPECT_TRUE(none && !*none);
+}
+
+TEST(BodyScan, HostileFormsAreRefusedByName) {
+  const auto refusal = [](const std::string& parts) {
+    const auto scan = form(parts);
+    return scan ? std::string("none") : scan.error().message;
+  };
+  EXPECT_EQ(refusal(field("model", "a") + field("model", "b")), "model: is in the form twice");
+  EXPECT_EQ(refusal(field("model", "a", "; filename=\"f\"")), "model: is a file");
+  EXPECT_EQ(refusal(field("model", "")), "model: 0 bytes, must be 1 to 1024");
+  EXPECT_EQ(refusal(field("model", std::string(5000, 'a'))), "model: 5000 bytes, must be 1 to 1024");
+  EXPECT_EQ(refusal(field("model", "a\r\nb")), "model: has control characters");
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += field("x", "y");
+  EXPECT_EQ(refusal(many), "multipart body: over 64 parts");
+  EXPECT_EQ(refusal("preamble" + field("model", "a")), "multipart body: does not begin with its boundary");
+  const std::string whole = field("model", "a") + "--b--\r\n";
+  for (size_t size = 0; size < whole.size() - 4; ++size) {
+    EXPECT_FALSE(scan_form("multipart/form-data; boundary=b", whole.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(scan_form("multipart/form-data", whole));
+  EXPECT_FALSE(scan_form("multipart/form-data; boundary=" + std::string(100, 'b'), whole));
+}
+
 // A scan that looks at a byte more than a few times would take minutes for these.
 TEST(BodyScan, HostileBodiesTakeLinearTime) {
   constexpr size_t kSize = 16u << 20;
@@ -107,6 +150,9 @@ TEST(BodyScan, HostileBodiesTakeLinearTime) {
   EXPECT_FALSE(scan_body(backslashes));
   EXPECT_FALSE(scan_body("{\"x\":\"" + std::string(kSize, '\\')));
   EXPECT_FALSE(scan_body("{\"x\":" + std::string(kSize, '[')));
+  std::string delimiters = field("model", "a") + "--b\r\n";
+  while (delimiters.size() < kSize) delimiters += "\r\n--c\r\r\n--";
+  EXPECT_FALSE(scan_form("multipart/form-data; boundary=b", delimiters));
   EXPECT_EQ(model_of("{\"x\":" + std::string(kSize, '[') + std::string(kSize, ']') + ",\"model\":\"m\"}"), "m");
 }
 

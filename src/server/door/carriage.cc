@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/status.h"
+#include "platform/people/scopes.h"
 #include "server/door/headers.h"
 #include "server/door/lease_wait.h"
 #include "server/tracing/request_span.h"
@@ -20,6 +21,8 @@ constexpr std::chrono::milliseconds kNoPatience{0}, kPauseBetweenRounds{250};
 constexpr int kTriesMax = 8;   // of one request, however many replicas refuse
 constexpr int kBrokenMax = 2;  // a request that breaks two workers may be what breaks them
 constexpr size_t kKeptBytesMax = 64 * 1024;
+constexpr size_t kBytesPerToken = 4;         // of a prompt that nobody has counted
+constexpr int64_t kContextGuess = 32768;     // tokens a prompt has at most, where the model does not say
 constexpr size_t kWholeBytesMax = 1u << 20;  // an answer up to here goes out in one piece, with its length
 
 // Sent on piece by piece, as it comes.
@@ -87,20 +90,29 @@ ApiError to_api_error(const RouteRefusal& refusal) {
 
 }  // namespace
 
-Carriage::Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, std::string uid,
+Carriage::Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, ServedName name,
                    BodyScan scan)
     : door_(door),
       route_(route),
       request_(request),
       reply_(reply),
-      uid_(std::move(uid)),
+      uid_(std::move(name.uid)),
+      adapter_(std::move(name.adapter)),
       scan_(std::move(scan)),
       target_(target_of(request)),
-      counts_(door.metrics_.model(uid_)) {}
+      counts_(door.metrics_.model(uid_)) {
+  const auto* who = request.principal.get();
+  if (who != nullptr && who->kind == people::Principal::Kind::kApiKey) meter_.emplace();
+}
 
 RouteRequest Carriage::route_request() const {
-  RouteRequest request{.uid = uid_, .session = scan_.session, .prefix = scan_.prefix, .tried = tried_};
+  RouteRequest request{
+      .uid = uid_, .adapter = adapter_, .session = scan_.session, .prefix = scan_.prefix, .tried = tried_};
   if (const auto session = request_.header("x-session-id")) request.session = session_of(*session);
+  // An adapter's cache is another than its model's.
+  if (!adapter_.empty()) {
+    for (uint64_t& piece : request.prefix) piece ^= session_of(adapter_);
+  }
   return request;
 }
 
@@ -168,23 +180,65 @@ void Carriage::note(const Lease& lease, const std::string& reason) const {
   door_.log_.write(LogLevel::kWarning, "a worker did not answer to the end", fields);
 }
 
+std::string Carriage::model_text(const Lease& lease) const {
+  const std::string& own = adapter_.empty() ? uid_ : adapter_;
+  const std::string& name = lease.model().empty() ? own : lease.model();
+  if (scan_.is_form) return name;
+  std::string text = name == scan_.model ? std::string(scan_.model_value) : dump_json(Json(name));
+  if (!lease.fields().empty()) text += "," + lease.fields();
+  return text;
+}
+
+// A server that is not ours may not know what is asked for here.
+void Carriage::ask_for_usage(const Lease& lease, std::string& model_text) {
+  options_text_.clear();
+  hides_usage_ = false;
+  const bool has_options = request_.path == "/v1/chat/completions" || request_.path == "/v1/completions";
+  if (!meter_ || !scan_.stream || !has_options || lease.engine().empty() || lease.engine() == "openai") return;
+  auto options = asking_for_usage(scan_.stream_options);
+  if (!options) return;
+  hides_usage_ = true;
+  if (scan_.stream_options.empty()) {
+    model_text += ",\"stream_options\":" + *options;
+  } else {
+    options_text_ = std::move(*options);
+  }
+}
+
 WorkerRequest Carriage::worker_request(const Lease& lease) {
   WorkerRequest request{.method = request_.method,
                         .target = lease.base_path() + target_,
                         .headers = headers_for_worker(request_, reply_, lease),
                         .body = {}};
-  const std::string& name = lease.model().empty() ? uid_ : lease.model();
-  const std::string_view body = request_.body;
-  if (name == scan_.model) {
-    request.body.push_back(body);
-    return request;
+  model_text_ = model_text(lease);
+  ask_for_usage(lease, model_text_);
+  // What is put in another's place, in the order of the body.
+  std::pair<std::string_view, std::string_view> changes[] = {{scan_.model_value, model_text_},
+                                                             {scan_.stream_options, options_text_}};
+  if (options_text_.empty()) changes[1] = {};
+  if (changes[1].first.data() < changes[0].first.data()) std::swap(changes[0], changes[1]);
+  std::string_view rest = request_.body;
+  for (const auto& [place, text] : changes) {
+    if (place.empty() || place == text) continue;
+    const auto at = static_cast<size_t>(place.data() - rest.data());
+    request.body.push_back(rest.substr(0, at));
+    request.body.push_back(text);
+    rest.remove_prefix(at + place.size());
   }
-  const auto at = static_cast<size_t>(scan_.model_value.data() - body.data());
-  model_json_ = dump_json(Json(name));
-  request.body.push_back(body.substr(0, at));
-  request.body.push_back(model_json_);
-  request.body.push_back(body.substr(at + scan_.model_value.size()));
+  request.body.push_back(rest);
   return request;
+}
+
+// What the answer has cost, on the bill of the key that asked.
+void Carriage::charge(bool is_whole) {
+  if (!meter_) return;
+  if (is_whole && meter_->told()) return reply_.count_tokens(meter_->tokens(is_whole, 0));
+  const auto view = door_.fleet_.model(uid_);
+  const int64_t context = view && view->context > 0 ? view->context : kContextGuess;
+  const int64_t prompt = std::min(static_cast<int64_t>(scan_.prompt_bytes / kBytesPerToken), context);
+  if (!scan_.background) return reply_.count_tokens(meter_->tokens(is_whole, prompt));
+  // Of what comes later, all that it may be.
+  reply_.count_tokens(prompt + (scan_.output_max > 0 ? std::min(scan_.output_max, context) : context));
 }
 
 awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Outcome& outcome) {
@@ -200,7 +254,11 @@ awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Ou
   if (!co_await call.begin(request)) {
     if (call.end() != CallEnd::kStopped) co_return unanswered(call, outcome);
     outcome = Lease::Outcome::kAbandoned;
-    if (!reply_.client_gone()) co_await send_error(reply_, shutting_down(), route_.error_body);
+    if (!reply_.client_gone()) {
+      co_await send_error(reply_, shutting_down(), route_.error_body);
+    } else {
+      charge(false);
+    }
     co_return Verdict::kDone;
   }
   co_return co_await pass_answer(call, outcome);
@@ -238,6 +296,10 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
   if (call.end() == CallEnd::kWhole) {
     const std::string type = content_type_of(call.head());
     http::Headers headers = headers_for_client(call.head());
+    if (meter_ && call.head().status < 400) {
+      meter_->see(body);
+      if (meter_->told() || scan_.background) charge(true);
+    }
     co_await reply_.send(call.head().status, type, std::move(body), std::move(headers));
     co_return Verdict::kDone;
   }
@@ -254,20 +316,26 @@ awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease
   const std::string type = content_type_of(call.head());
   http::Headers headers = headers_for_client(call.head());
   StreamGuard guard(type);
+  UsageHider hider;
+  if (call.head().status >= 400) meter_.reset();
   co_await reply_.start_stream(call.head().status, type, std::move(headers));
   std::string piece = std::move(first);
   for (;;) {
     std::string bytes = guard.push(std::move(piece));
+    if (meter_) meter_->see(bytes);
+    if (hides_usage_) bytes = hider.pass(std::move(bytes));
     bool taken = !reply_.client_gone();
     if (taken && !bytes.empty()) taken = co_await reply_.write(bytes);
     if (!taken) {
       outcome = Lease::Outcome::kAbandoned;
+      charge(false);
       co_return;
     }
     piece.clear();
     const bool more = co_await call.read(piece);
     if (!more) break;
   }
+  charge(call.end() == CallEnd::kWhole);
   if (call.end() != CallEnd::kWhole) co_return co_await end_early(call, guard, outcome);
   const std::string rest = guard.finish();
   if (!rest.empty()) co_await reply_.write(rest);

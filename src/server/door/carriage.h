@@ -8,13 +8,14 @@
 #include "server/door/body_scan.h"
 #include "server/door/door.h"
 #include "server/door/stream_guard.h"
+#include "server/door/usage_meter.h"
 #include "server/door/worker_call.h"
 
 namespace quern::door {
 
 class Carriage {
  public:
-  Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, std::string uid,
+  Carriage(Door& door, const Route& route, const http::Request& request, http::Reply& reply, ServedName name,
            BodyScan scan);
   http::asio::awaitable<void> run();
 
@@ -29,6 +30,9 @@ class Carriage {
 
   RouteRequest route_request() const;
   WorkerRequest worker_request(const Lease& lease);
+  std::string model_text(const Lease& lease) const;
+  void ask_for_usage(const Lease& lease, std::string& model_text);
+  void charge(bool is_whole);
   http::asio::awaitable<bool> try_replica(Lease& lease);  // false: ask the fleet again
   http::asio::awaitable<Verdict> call_worker(const Lease& lease, Lease::Outcome& outcome);
   http::asio::awaitable<Verdict> pass_answer(WorkerCall& call, Lease::Outcome& outcome);
@@ -46,9 +50,12 @@ class Carriage {
   const Route& route_;
   const http::Request& request_;
   http::Reply& reply_;
-  const std::string uid_;
+  const std::string uid_, adapter_;
   const BodyScan scan_;
-  std::string target_, model_json_;  // what a WorkerRequest refers to
+  const std::string target_;
+  std::string model_text_, options_text_;  // what a WorkerRequest refers to
+  std::optional<UsageMeter> meter_;        // none: nobody counts what the answer costs
+  bool hides_usage_ = false;               // the door has asked for it, the client has not
   std::shared_ptr<ModelCounts> counts_;
   std::chrono::steady_clock::time_point leased_;
   std::vector<std::string> tried_;

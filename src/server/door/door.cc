@@ -4,6 +4,7 @@
 #include "server/door/body_scan.h"
 #include "server/door/carriage.h"
 #include "server/door/worker_metrics.h"
+#include "server/http/multipart.h"
 #include "server/offload.h"
 
 namespace quern::door {
@@ -13,10 +14,24 @@ using http::asio::awaitable;
 
 constexpr size_t kScannedInPlaceMax = 256 * 1024;  // bytes; a longer body is scanned beside the connections' threads
 
-awaitable<std::optional<BodyScan>> scan(const std::string& body) {
-  if (body.size() <= kScannedInPlaceMax) co_return scan_body(body);
-  const std::function<std::optional<BodyScan>()> work = [&] { return scan_body(body); };
+using Scanned = Result<std::optional<BodyScan>>;
+
+Scanned scan_any(const http::Request& request) {
+  const std::string_view type = request.header("content-type").value_or("");
+  if (http::is_multipart(type)) return scan_form(type, request.body);
+  return scan_body(request.body);
+}
+
+awaitable<Scanned> scan(const http::Request& request) {
+  if (request.body.size() <= kScannedInPlaceMax) co_return scan_any(request);
+  const std::function<Scanned()> work = [&] { return scan_any(request); };
   co_return co_await offload(work);
+}
+
+ApiError form_error(const Error& error) {
+  ApiError refused = to_api_error(error);
+  if (error.message.starts_with("model:")) refused.param = "model";
+  return refused;
 }
 
 }  // namespace
@@ -27,22 +42,25 @@ Result<std::unique_ptr<Door>> Door::create(Fleet& fleet, const Log& log, DoorOpt
   return door;
 }
 
-std::optional<std::string> Door::known_name(const std::string& name) const {
-  if (fleet_.knows(name)) return name;
+std::optional<ServedName> Door::known_name(const std::string& name) const {
+  auto known = fleet_.resolve(name);
   constexpr std::string_view kLatest = ":latest";
-  if (!name.ends_with(kLatest)) return std::nullopt;
-  std::string without = name.substr(0, name.size() - kLatest.size());
-  if (!fleet_.knows(without)) return std::nullopt;
-  return without;
+  if (!known && name.ends_with(kLatest)) known = fleet_.resolve(name.substr(0, name.size() - kLatest.size()));
+  return known;
 }
 
 awaitable<bool> Door::serve(const Route& route, const ModelTable& local, const http::Request& request,
                             http::Reply& reply) {
-  auto scanned = co_await scan(request.body);
-  if (!scanned || local.choose_any(scanned->model)) co_return false;
-  auto uid = known_name(scanned->model);
-  if (!uid) co_return false;
-  Carriage carriage(*this, route, request, reply, std::move(*uid), std::move(*scanned));
+  auto scanned = co_await scan(request);
+  if (!scanned) {
+    const ApiError error = form_error(scanned.error());
+    co_await send_error(reply, error, route.error_body);
+    co_return true;
+  }
+  if (!*scanned || local.choose_any((*scanned)->model)) co_return false;
+  auto name = known_name((*scanned)->model);
+  if (!name) co_return false;
+  Carriage carriage(*this, route, request, reply, std::move(*name), std::move(**scanned));
   co_await carriage.run();
   co_return true;
 }

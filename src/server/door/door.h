@@ -28,8 +28,8 @@ class Door {
   // Both must outlive the door. Errors: those of ConnectionPool::create().
   static Result<std::unique_ptr<Door>> create(Fleet& fleet, const Log& log, DoorOptions options);
 
-  // Answers a POST whose body names a model that the fleet knows and this process does not serve itself. false: it is
-  // another's, and nothing was done.
+  // Answers a POST whose body, JSON or a form, names a model that the fleet knows and this process does not serve
+  // itself, and refuses a form that cannot be read. false: it is another's, and nothing was done.
   http::asio::awaitable<bool> serve(const Route& route, const ModelTable& local, const http::Request& request,
                                     http::Reply& reply);
 
@@ -44,8 +44,8 @@ class Door {
  private:
   friend class Carriage;
   Door(Fleet& fleet, const Log& log, DoorOptions options) : fleet_(fleet), log_(log), options_(std::move(options)) {}
-  // The fleet's own name of what a client wrote: Ollama's clients add ":latest".
-  std::optional<std::string> known_name(const std::string& name) const;
+  // What a client's word means to the fleet: Ollama's clients add ":latest".
+  std::optional<ServedName> known_name(const std::string& name) const;
 
   Fleet& fleet_;
   const Log& log_;

@@ -18,13 +18,14 @@ struct StaticReplica {
 
 struct StaticModel {
   std::vector<StaticReplica> replicas;
-  std::string model, api_key, base_path;  // as Lease tells them
+  std::string model, api_key, base_path, fields;  // as Lease tells them
 };
 
 class StaticFleet final : public Fleet {
  public:
   std::map<std::string, StaticModel> models_by_uid;  // filled before requests come
-  std::optional<RouteRefusal> refusal;               // for every request, when it is there
+  std::map<std::string, ServedName> adapters_by_name;
+  std::optional<RouteRefusal> refusal;  // for every request, when it is there
   std::function<void(const RouteRequest&)> on_request;
 
   std::map<std::string, int> outcomes() const {  // "r0 refused" -> how often
@@ -33,6 +34,10 @@ class StaticFleet final : public Fleet {
   }
 
   bool knows(const std::string& uid) const override { return models_by_uid.contains(uid); }
+  std::optional<ServedName> resolve(const std::string& name) const override {
+    const auto adapter = adapters_by_name.find(name);
+    return adapter == adapters_by_name.end() ? Fleet::resolve(name) : adapter->second;
+  }
   std::vector<ModelView> models() const override {
     std::vector<ModelView> views;
     for (const auto& [uid, model] : models_by_uid) views.push_back(view(uid, model));
@@ -82,6 +87,7 @@ class StaticFleet final : public Fleet {
     const std::string& api_key() const override { return model_.api_key; }
     const std::string& model() const override { return model_.model; }
     const std::string& engine() const override { return engine_; }
+    const std::string& fields() const override { return model_.fields; }
     void finish(Outcome outcome) override {
       constexpr const char* kNames[] = {"ok", "refused", "broken", "overloaded", "abandoned"};
       const std::lock_guard lock(fleet_.mutex_);

@@ -70,10 +70,13 @@ Result<FormPart> read_part(std::string_view text) {
 
 }  // namespace
 
+bool is_multipart(std::string_view content_type) {
+  return equals_no_case(trimmed(content_type.substr(0, content_type.find(';'))), "multipart/form-data");
+}
+
 Result<std::vector<FormPart>> parse_multipart(std::string_view content_type, std::string_view body, size_t parts_max) {
-  const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')));
   const std::string boundary = parameter(content_type, "boundary");
-  if (!equals_no_case(type, "multipart/form-data") || boundary.empty() || boundary.size() > 70) {
+  if (!is_multipart(content_type) || boundary.empty() || boundary.size() > 70) {
     return invalid_argument("the body must be multipart/form-data with a boundary");
   }
   // With a line break in front, the first delimiter looks like all others.

@@ -50,16 +50,14 @@ void add_adapters(const Json& body, std::vector<std::string>& names) {
   }
 }
 
-void add_from_form(const http::Request& request, std::vector<std::string>& names) {
+// False: it cannot be read.
+bool add_from_form(const http::Request& request, std::vector<std::string>& names) {
   const auto parts = http::parse_multipart(request.header("content-type").value_or(""), request.body);
-  if (!parts) return;
+  if (!parts) return false;
   for (const http::FormPart& part : *parts) {
     if (part.name == "model") names.emplace_back(part.body);
   }
-}
-
-bool is_form(const http::Request& request) {
-  return request.header("content-type").value_or("").starts_with("multipart/form-data");
+  return true;
 }
 
 // Ollama's names may end in ":latest", which says nothing.
@@ -84,13 +82,17 @@ AskedModels asked_models(const ModelTable& models, const http::Request& request,
     return asked;
   }
   Json body;
-  if (is_form(request)) {
-    add_from_form(request, asked.names);
+  if (http::is_multipart(request.header("content-type").value_or(""))) {
+    asked.known = add_from_form(request, asked.names);
   } else if (auto parsed = parse_json(request.body, "request body"); parsed && parsed->is_object()) {
     body = std::move(*parsed);
     NameFinder finder(asked.names);
     Json::sax_parse(request.body, &finder);
+  } else {
+    asked.known = request.body.empty();
   }
+  // What cannot be read here may well be read by a worker.
+  if (!asked.known) return asked;
   for (std::string& name : asked.names) name = plain_name(std::move(name), route);
   if (asked.names.empty()) {
     asked.known = models.models().size() == 1;

@@ -52,6 +52,15 @@ TEST_F(AskedModelsTest, FromAForm) {
   EXPECT_EQ(ask("/v1/audio/transcriptions", body, "multipart/form-data; boundary=x").names, Names{"whisper"});
 }
 
+// A worker may read what this server does not: a deep body, a type in other letters.
+TEST_F(AskedModelsTest, WhatCannotBeReadNamesNotTheOnlyModel) {
+  EXPECT_FALSE(
+      ask("/v1/completions", "{\"x\":" + std::string(5000, '[') + std::string(5000, ']') + ",\"model\":\"a\"}").known);
+  EXPECT_FALSE(ask("/v1/completions", R"({"model":"a"} x)").known);
+  EXPECT_FALSE(ask("/v1/audio/transcriptions", "--x\r\nbroken", "Multipart/Form-Data; boundary=x").known);
+  EXPECT_TRUE(ask("/v1/completions", "").known);
+}
+
 TEST_F(AskedModelsTest, FromThePath) {
   http::Request request;
   request.params = {"org/name"};

@@ -1,4 +1,6 @@
 // Models as a whole: list, show, launch, change, stop.
+#include <algorithm>
+
 #include "base/status.h"
 #include "server/platform/describe.h"
 #include "server/platform/json_route.h"
@@ -12,6 +14,20 @@ using http::asio::awaitable;
 
 constexpr std::chrono::seconds kStopPatience{60};
 constexpr std::chrono::milliseconds kStopPause{25};
+
+Json adapter_json(Json parent, const LaunchAdapter& adapter, const std::string& id) {
+  parent["parent"] = parent["id"];
+  parent["root"] = adapter.path;
+  parent["id"] = id;
+  return parent;
+}
+
+// What a client calls the adapter: its name, unless that means another model.
+std::string name_of(const Fleet& fleet, const ModelTable& models, const ModelView& view, const LaunchAdapter& adapter) {
+  const auto meant = fleet.resolve(adapter.name);
+  const bool is_it = meant && meant->uid == view.spec.uid && meant->adapter == adapter.name;
+  return is_it && !models.choose_any(adapter.name) ? adapter.name : view.spec.uid + ":" + adapter.name;
+}
 
 Json models_json(const Context& context, const ModelTable& models) {
   Json data = Json::array();
@@ -29,16 +45,27 @@ Json models_json(const Context& context, const ModelTable& models) {
   const std::vector<ModelView> views = context.fleet == nullptr ? std::vector<ModelView>() : context.fleet->models();
   if (!views.empty()) {
     const Catalog catalog = Catalog::open().value_or(Catalog());
-    for (const ModelView& view : views) data.push_back(describe(view, catalog));
+    for (const ModelView& view : views) {
+      data.push_back(describe(view, catalog));
+      const Json parent = data.back();
+      for (const LaunchAdapter& adapter : view.spec.adapters) {
+        data.push_back(adapter_json(parent, adapter, name_of(*context.fleet, models, view, adapter)));
+      }
+    }
   }
   return {{"object", "list"}, {"data", std::move(data)}};
 }
 
 ApiResult<Json> model_json(const Context& context, const ModelTable& models, const std::string& uid) {
   if (const auto model = models.find(uid)) return describe(**model);
-  const auto view = context.fleet == nullptr ? std::nullopt : context.fleet->model(uid);
-  if (view) return describe(*view, Catalog::open().value_or(Catalog()));
-  return std::unexpected(unknown_model(uid));
+  const auto name = context.fleet == nullptr ? std::nullopt : context.fleet->resolve(uid);
+  const auto view = context.fleet == nullptr ? std::nullopt : context.fleet->model(name ? name->uid : uid);
+  if (!view) return std::unexpected(unknown_model(uid));
+  Json json = describe(*view, Catalog::open().value_or(Catalog()));
+  if (!name || name->adapter.empty()) return json;
+  const auto adapter = std::ranges::find(view->spec.adapters, name->adapter, &LaunchAdapter::name);
+  if (adapter == view->spec.adapters.end()) return std::unexpected(unknown_model(uid));
+  return adapter_json(std::move(json), *adapter, uid);
 }
 
 ApiResult<Json> list_models(const Context& context, const ModelTable& models, const http::Request& request) {

@@ -1,5 +1,5 @@
 // Routes of Xinference's that no engine of this build can answer: they say so. A worker of another engine may: where
-// the body is JSON that names its model, it is asked.
+// the body, JSON or a form, names its model, it is asked.
 #include "base/status.h"
 #include "server/xinference/routes.h"
 

@@ -1,0 +1,141 @@
+"""One name, several engines: real llama-server and real vLLM behind the front door beside our own engine, and a model
+that moves from one to the other while clients ask it. Skips each engine that is not on this machine, by its name:
+QUERN_LLAMA_SERVER or llama-server on PATH, QUERN_VLLM or vllm on PATH; the model is SmolLM2 of QUERN_TEST_MODELS (a GGUF
+file, and for vLLM a folder smollm2* with safetensors)."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import threading
+import time
+import unittest
+
+from platform_server import FleetServer
+
+MODELS = pathlib.Path(os.environ.get("QUERN_TEST_MODELS", "/nonexistent"))
+LOAD_SECONDS = 600  # vLLM on two cores takes minutes
+
+
+def program(variable, name):
+    path = os.environ.get(variable) or shutil.which(name)
+    return path if path and os.access(path, os.X_OK) else None
+
+
+def gguf():
+    return next(iter(sorted(MODELS.glob("SmolLM2*.gguf"))), None)
+
+
+def folder():
+    return next((f.parent for f in sorted(MODELS.glob("[sS]mol[lL][mM]2*/*.safetensors"))), None)
+
+
+class Client(threading.Thread):
+    """Asks without a pause, by turns whole and streamed, and notes all that is no answer."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.errors, self.whole, self.streamed, self.stopping = server, [], 0, 0, False
+        self.start()
+
+    def ask(self, stream):
+        body = {"model": "mover", "max_tokens": 24, "temperature": 0, "stream": stream,
+                "messages": [{"role": "user", "content": "Count to twenty."}]}
+        connection = self.server.connection(timeout=LOAD_SECONDS)
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        if answer.status != 200:
+            return f"{answer.status}: {text}"
+        if not stream:
+            return None if json.loads(text)["choices"][0]["message"]["content"] else f"empty: {text}"
+        events = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
+        if events[-1:] != ["[DONE]"] or '"error"' in text:
+            return f"no end: {text}"
+        said = "".join(c["delta"].get("content") or "" for e in events[:-1] for c in json.loads(e)["choices"])
+        return None if said else f"empty: {text}"
+
+    def run(self):
+        while not self.stopping:
+            stream = self.whole > self.streamed
+            try:
+                error = self.ask(stream)
+            except Exception as broken:  # whatever it is, a client has noticed
+                error = repr(broken)
+            if error:
+                self.errors.append(error)
+            elif stream:
+                self.streamed += 1
+            else:
+                self.whole += 1
+
+    def answers(self):
+        return self.whole + self.streamed
+
+
+class MoveTest(unittest.TestCase):
+    def setUp(self):
+        self.server = FleetServer()
+        self.addCleanup(self.server.stop)
+
+    def shown(self):
+        return self.server.get("/v1/models/mover")[1]
+
+    def wait_ready(self, engine, before):
+        """Until every replica runs on `engine` and none of the processes `before` is left."""
+        def moved():
+            model = self.shown()
+            pids = {r["pid"] for r in model["replicas"]}
+            self.assertNotEqual(model["status"], "ERROR", model["message"])
+            ready = all(r["status"] == "READY" for r in model["replicas"])
+            return model["model_engine"] == engine and pids and not pids & before and ready and pids
+        return self.server.wait_for(moved, f"engine {engine}", LOAD_SECONDS)
+
+    def move(self, clients, engine, before, **fields):
+        """Changes the one option, and returns the new processes once clients have been answered by them."""
+        status, text, _ = self.server.request("PUT", "/v1/models/mover", {"engine": engine, **fields})
+        self.assertEqual(status, 200, text)
+        pids = self.wait_ready(engine, before)
+        counts = [client.answers() for client in clients]
+        self.server.wait_for(lambda: all(c.answers() >= n + 2 or c.errors for c, n in zip(clients, counts)),
+                             f"answers of {engine}", LOAD_SECONDS)
+        self.assertEqual([e for c in clients for e in c.errors], [], f"a client noticed the move to {engine}")
+        return pids
+
+    def there_and_back(self, engine, model, **fields):
+        body = {"uid": "mover", "model_name": str(model), "engine": engine, "context": 1024, **fields}
+        answer = self.server.ok("/v1/models?wait_ready=false", body)
+        self.assertEqual(answer, {"model_uid": "mover"})
+        pids = self.wait_ready(engine, set())
+        clients = [Client(self.server) for _ in range(2)]
+        self.addCleanup(lambda: [setattr(c, "stopping", True) for c in clients])
+        pids = self.move(clients, "quern", pids, engine_options={"threads": 1})
+        pids = self.move(clients, engine, pids, **fields)
+        for client in clients:
+            client.stopping = True
+        for client in clients:
+            client.join(LOAD_SECONDS)
+        self.assertEqual([e for c in clients for e in c.errors], [])
+        for client in clients:
+            self.assertGreater(min(client.whole, client.streamed), 1)
+        print(f"{engine} to quern and back: {sum(c.answers() for c in clients)} answers, no error", file=sys.stderr)
+
+    def test_llama_server_and_back(self):
+        if not program("QUERN_LLAMA_SERVER", "llama-server"):
+            self.skipTest("SKIPPED: no llama-server (QUERN_LLAMA_SERVER, PATH)")
+        if gguf() is None:
+            self.skipTest("SKIPPED: no SmolLM2*.gguf in QUERN_TEST_MODELS")
+        self.there_and_back("llama.cpp", gguf(), engine_options={"threads": 1, "parallel": 2})
+
+    def test_vllm_and_back(self):
+        if not program("QUERN_VLLM", "vllm"):
+            self.skipTest("SKIPPED: no vllm (QUERN_VLLM, PATH)")
+        if folder() is None:
+            self.skipTest("SKIPPED: no folder SmolLM2* with safetensors in QUERN_TEST_MODELS")
+        env = {"VLLM_CPU_OMP_THREADS_BIND": "0,1", "VLLM_CPU_KVCACHE_SPACE": "2"}
+        self.there_and_back("vllm", folder(), env=env, engine_options={"max_num_seqs": 4})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
