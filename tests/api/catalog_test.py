@@ -51,6 +51,9 @@ class CatalogTest(unittest.TestCase):
         small = models["smollm2"]["fits"]
         self.assertEqual((small["runs"], small["engine"]), (True, "quern"))
         self.assertTrue(small["model"].startswith("smollm2:"))
+        whole = models["mixtral-8x22B-instruct-v0.1"]["fits"]  # of which the weights alone are known
+        self.assertEqual(whole["runs"], False, whole)
+        self.assertIn("memory", whole["reason"])
         huge = next(model for model in answer["data"] if model["kind"] == "image")["fits"]
         self.assertFalse(huge["runs"])
         self.assertTrue(huge["reason"])

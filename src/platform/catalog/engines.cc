@@ -48,11 +48,13 @@ std::string gib(int64_t bytes) {
 std::string reason_of_memory(const CatalogModel& model, const CatalogVariant& variant, const EngineOptions& options) {
   const auto estimate = estimate_variant(model, variant, options);
   // What is not known before a pull is no reason against it; what the engine itself says of a file that is here, is.
+  // Where no more is known than the weights, these must fit.
   if (!estimate) {
     const bool is_known = estimate.error().code != ErrorCode::kUnsupported || find_local(model, variant);
-    return is_known ? estimate.error().message : "";
+    if (is_known) return estimate.error().message;
   }
-  const int64_t needs = estimate->memory.total(), available = available_memory_bytes();
+  const int64_t needs = estimate ? estimate->memory.total() : weight_bytes(model, variant);
+  const int64_t available = available_memory_bytes();
   if (needs <= available) return "";
   return fmt::format("needs {} of memory, {} are free", gib(needs), gib(available));
 }

@@ -41,13 +41,9 @@ double bits_of(const CatalogVariant& variant, bool encoder) {
 Result<ModelNumbers> numbers_of(const CatalogModel& model, const CatalogVariant& variant) {
   const CatalogSize* size = model.size_of(variant);
   const bool encoder = is_encoder(model, model.family_of(variant));
-  ModelNumbers numbers{.weight_bytes = std::max<int64_t>(variant.bytes, 0), .has_cache = !encoder};
+  ModelNumbers numbers{.weight_bytes = weight_bytes(model, variant), .has_cache = !encoder};
   if (numbers.weight_bytes == 0) {
-    const double bits = bits_of(variant, encoder);
-    if (size == nullptr || size->parameters_b <= 0 || bits <= 0) {
-      return unsupported(fmt::format("{}:{}: its size is not known before it is pulled", model.name, variant.tag));
-    }
-    numbers.weight_bytes = static_cast<int64_t>(size->parameters_b * 1e9 * bits / 8);
+    return unsupported(fmt::format("{}:{}: its size is not known before it is pulled", model.name, variant.tag));
   }
   const std::string name = model.name + ":" + variant.tag;
   if (size == nullptr || size->layers == 0 || size->hidden == 0 || size->heads == 0) {
@@ -91,6 +87,14 @@ double bits_per_weight(std::string_view quantization) {
     it = find();
   }
   return it == kBits.end() ? 0 : it->bits;
+}
+
+int64_t weight_bytes(const CatalogModel& model, const CatalogVariant& variant) {
+  if (variant.bytes > 0) return variant.bytes;
+  const CatalogSize* size = model.size_of(variant);
+  if (size == nullptr || size->parameters_b <= 0) return 0;
+  return static_cast<int64_t>(size->parameters_b * 1e9 * bits_of(variant, is_encoder(model, model.family_of(variant))) /
+                              8);
 }
 
 Result<ModelEstimate> estimate_variant(const CatalogModel& model, const CatalogVariant& variant,

@@ -2,6 +2,7 @@
 // catalogue's numbers otherwise. Nothing is pulled.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -24,6 +25,9 @@ Result<ModelEstimate> estimate_model(const std::string& model, const std::string
                                      const EngineOptions& options);
 Result<ModelEstimate> estimate_variant(const CatalogModel& model, const CatalogVariant& variant,
                                        const EngineOptions& options);
+
+// Of all its weights, before it is pulled; 0: unknown.
+int64_t weight_bytes(const CatalogModel& model, const CatalogVariant& variant);
 
 // Bits of a weight on the average of a model, by the name of its quantisation; 0: unknown. The GGUF ones are those that
 // llama.cpp's quantiser gives for Llama 3.1 8B.
