@@ -66,9 +66,9 @@ awaitable<bool> Door::serve(const Route& route, const ModelTable& local, const h
 }
 
 std::optional<int64_t> Door::clients(const std::string& model) {
-  const auto uid = known_name(model);
-  if (!uid) return std::nullopt;
-  return metrics_.model(*uid)->clients.load(std::memory_order_relaxed);
+  const auto name = known_name(model);
+  if (!name) return std::nullopt;
+  return metrics_.model(name->uid)->clients.load(std::memory_order_relaxed);
 }
 
 awaitable<std::string> Door::add_metrics(std::string own) const {

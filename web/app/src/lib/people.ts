@@ -58,7 +58,7 @@ export interface SetupStatus {
 }
 
 export const kRoles = ['admin', 'user', 'viewer'];
-export const kScopes = ['models:list', 'models:read', 'models:write', 'models:register', 'keys:create', 'keys:manage', 'users:manage', 'cache:read', 'cache:write', 'logs:list', 'jobs:read', 'jobs:write', 'monitor:view', 'admin'];
+export const kScopes = ['models:list', 'models:read', 'models:write', 'models:register', 'keys:create', 'keys:manage', 'users:manage', 'cache:read', 'cache:write', 'logs:list', 'jobs:read', 'jobs:write', 'nodes:join', 'monitor:view', 'admin'];
 
 export function take(tokens: Tokens, name: string, keep: boolean): void {
   enter({ token: tokens.access_token, refreshToken: tokens.refresh_token ?? '', user: tokens.user?.username ?? name }, keep);
