@@ -198,7 +198,7 @@ Status work(const WorkerOptions& options) {
   AppOptions app_settings;
   QUERN_TRY(app_settings.keys.add(join.key));
   app_settings.store_path = ":memory:";
-  app_settings.runs_batches = false;
+  app_settings.runs_jobs = false;
   app_settings.management_allowed = true;  // to who has the key: the server
   app_settings.fleet = fleet.get();
   Metrics metrics("vllm:");
