@@ -204,7 +204,7 @@ class PlainTest(NodesTest):
                 env={**os.environ, "QUERN_HOME": self.machines["s"].home + "/evil"}, check=False)
             self.assertEqual(wrong.returncode, 1, wrong.stderr)
             self.assertEqual(self.ask("POST", "/v1/nodes/join", {"name": "x"}, "no-such-key")[0], 401)
-            self.assertEqual(self.ask("POST", "/v1/nodes/node-a/heartbeat", {"machine": {}}, KEY)[0], 404)
+            self.assertEqual(self.ask("POST", "/v1/nodes/node-a/heartbeat", {"machine": {}}, KEY)[0], 401)
             self.assertEqual(self.ask("GET", "/v1/models", key=TOKEN)[0], 403)
             self.assertNotIn("evil", self.nodes())
             connection = http.client.HTTPConnection(f"{NET}.2", 9998, timeout=30)

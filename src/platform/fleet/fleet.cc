@@ -166,6 +166,12 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
     return without_value(
         command([&](FleetOwner& owner, FleetOwner::Reply reply) { owner.join(std::move(join), std::move(reply)); }));
   }
+  Status check_key(const std::string& name, const std::string& key) override {
+    return without_value(command([&](FleetOwner& owner, const FleetOwner::Reply& reply) {
+      const Status status = owner.check_node_key(name, key);
+      reply(status ? Result<std::string>(name) : std::unexpected(status.error()));
+    }));
+  }
   Result<std::vector<NodeWish>> heartbeat(const std::string& name, const std::string& key, NodeReport report) override {
     const auto promise = std::make_shared<std::promise<Result<std::vector<NodeWish>>>>();
     auto future = promise->get_future();

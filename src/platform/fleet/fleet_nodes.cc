@@ -211,11 +211,15 @@ void FleetOwner::lose(FleetNode& node, const std::string& why) {
   }
 }
 
+Status FleetOwner::check_node_key(const std::string& name, const std::string& key) {
+  const FleetNode* node = find_node(name);
+  if (node != nullptr && same_key(node->join.key, key)) return {};
+  return make_error(ErrorCode::kPermissionDenied, fmt::format("{}: no machine of this name and key has joined", name));
+}
+
 void FleetOwner::heartbeat(const std::string& name, const std::string& key, NodeReport report, const WishReply& reply) {
+  if (const Status known = check_node_key(name, key); !known) return reply(std::unexpected(known.error()));
   FleetNode* node = find_node(name);
-  if (node == nullptr || !same_key(node->join.key, key)) {
-    return reply(not_found(fmt::format("{}: no machine of this name and key has joined", name)));
-  }
   const int64_t now = steady_ms();
   node->heard = true;
   node->heard_ms = now;

@@ -39,6 +39,7 @@ class FleetOwner {
   // Of machines: fleet_nodes.cc.
   using WishReply = std::function<void(Result<std::vector<NodeWish>>)>;
   void join(NodeJoin join, Reply reply);
+  Status check_node_key(const std::string& name, const std::string& key);
   void heartbeat(const std::string& name, const std::string& key, NodeReport report, const WishReply& reply);
   void set_node_draining(const std::string& name, bool draining, Reply reply);
   void remove_node(const std::string& name, Reply reply);

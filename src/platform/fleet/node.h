@@ -89,7 +89,9 @@ class FleetNodes {
   virtual ~FleetNodes() = default;
   // kPermissionDenied when another machine has the name and is heard; kResourceExhausted.
   virtual Status join(NodeJoin join) = 0;
-  // What the node shall run. kNotFound: it has to join (again).
+  // kPermissionDenied: no node of this name has joined with this key; it has to join (again).
+  virtual Status check_key(const std::string& name, const std::string& key) = 0;
+  // What the node shall run. kPermissionDenied as above.
   virtual Result<std::vector<NodeWish>> heartbeat(const std::string& name, const std::string& key,
                                                   NodeReport report) = 0;
   virtual std::vector<NodeView> list() const = 0;  // this machine first

@@ -51,17 +51,27 @@ ApiResult<Json> join(const Context& context, const ModelTable&, const http::Requ
   return Json{{"name", name}};
 }
 
-// The machine's own key says who it is.
+ApiError unknown_machine(const std::string& message) {
+  return {.status = 401, .message = message, .type = "authentication_error", .code = "invalid_api_key"};
+}
+ApiError heartbeat_error(const Error& error) {
+  return error.code == ErrorCode::kPermissionDenied ? unknown_machine(error.message) : node_error(error);
+}
+
+// The machine's own key says who it is, before anything of its body is read.
 ApiResult<Json> heartbeat(const Context& context, const ModelTable&, const http::Request& request) {
   const auto nodes = find_nodes(context);
-  if (!nodes) return std::unexpected(nodes.error());
+  if (!nodes) return std::unexpected(unknown_machine(nodes.error().message));
   const std::string key(key_of(request).value_or(""));
+  if (const Status known = (*nodes)->check_key(request.params[0], key); !known) {
+    return std::unexpected(heartbeat_error(known.error()));
+  }
   const auto body = node_body(request);
   if (!body) return std::unexpected(body.error());
   auto report = node_report_from_json(*body);
   if (!report) return std::unexpected(node_error(report.error()));
   const auto wishes = (*nodes)->heartbeat(request.params[0], key, std::move(*report));
-  if (!wishes) return std::unexpected(node_error(wishes.error()));
+  if (!wishes) return std::unexpected(heartbeat_error(wishes.error()));
   return to_json(*wishes);
 }
 
