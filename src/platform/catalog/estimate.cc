@@ -23,7 +23,8 @@ constexpr auto kBits = std::to_array<Bits>({
     {"q5_1", 6.05},    {"q5_k_s", 5.57},   {"q5_k_m", 5.7},    {"q5_k", 5.7},    {"q6_k", 6.56},   {"q8_0", 8.5},
     {"f16", 16},       {"fp16", 16},       {"bf16", 16},       {"f32", 32},      {"fp8", 8.1},     {"mxfp4", 5.2},
     {"awq", 4.9},      {"gptq-int4", 4.9}, {"gptq-int8", 8.6}, {"bnb", 5.0},     {"2bit", 2.6},    {"3bit", 3.6},
-    {"4bit", 4.5},     {"5bit", 5.5},      {"6bit", 6.5},      {"8bit", 8.5},
+    {"4bit", 4.5},     {"5bit", 5.5},      {"6bit", 6.5},      {"8bit", 8.5},    {"8bits", 8.5},   {"int3", 3.9},
+    {"int4", 4.9},     {"int8", 8.6},      {"q4", 4.89},       {"q6", 6.56},     {"nvfp4", 5.2},   {"mxfp8", 8.6},
 });
 
 bool is_encoder(const CatalogModel& model, const std::string& family) {

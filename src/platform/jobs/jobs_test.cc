@@ -199,6 +199,11 @@ TEST(Jobs, AnswersAndErrorsInTheOrderOfTheInput) {
             (std::vector<std::string>{"line-0", "line-1", "line-2", "line-4", "line-6", "line-7"}));
   EXPECT_EQ(ids_of(server.file(job.error_file_id)), (std::vector<std::string>{"line-3", "line-5"}));
   EXPECT_EQ(tries, 3);
+  // The results are there before the folder is gone.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (fs::exists(folder.path() / "jobs" / job.id) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   EXPECT_FALSE(fs::exists(folder.path() / "jobs" / job.id));
   EXPECT_TRUE((*jobs)->remove(job.id));
   EXPECT_FALSE((*jobs)->job(job.id));
