@@ -119,7 +119,11 @@ void EngineCore::step() {
   }
   build_batch();
   num_decodes_ = 0;
-  for (const Chunk& chunk : chunks_) num_decodes_ += chunk.sequence->computed + 1 == chunk.sequence->target();
+  int32_t prompt_tokens = 0;
+  for (const Chunk& chunk : chunks_) {
+    const bool decodes = chunk.sequence->computed + 1 == chunk.sequence->target();
+    (decodes ? num_decodes_ : prompt_tokens) += decodes ? 1 : chunk.tokens;
+  }
   const auto start = EngineClock::now();
   auto logits = runner_.run({.ids = ids_, .slots = slots_, .sequences = spans_, .logits_rows = logits_rows_});
   if (logits) {
@@ -128,7 +132,7 @@ void EngineCore::step() {
     for (const Chunk& chunk : chunks_) finish_all(*chunk.sequence, FinishReason::kError, &logits.error());
   }
   remove_ended();
-  pace_.record(num_decodes_, static_cast<int32_t>(ids_.size()),
+  pace_.record(prompt_tokens, static_cast<int32_t>(ids_.size()),
                std::chrono::duration<double>(EngineClock::now() - start).count());
 }
 

@@ -60,6 +60,7 @@ class EngineCore {
 
   // core_plan.cc: what the planner sees, and making its plan true.
   Plan plan();
+  bool computes_prompts() const;
   void propose_drafts();
   void propose_draft(Sequence& sequence, int32_t room);
   double draft_cost(const Sequence& sequence) const;  // of one guess, as DraftPolicy::record() wants it

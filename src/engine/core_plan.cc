@@ -43,11 +43,18 @@ int32_t EngineCore::chunk_max(const Sequence& sequence) {
   return 1 + std::exchange(spare_rows_, 0);
 }
 
+// Guesses are made of what a step has to spare; while prompts are computed, these are what it goes to.
+bool EngineCore::computes_prompts() const {
+  return std::ranges::any_of(running_,
+                             [](const auto& sequence) { return sequence->computed + 1 < sequence->target(); });
+}
+
 void EngineCore::propose_drafts() {
+  const bool guesses = !computes_prompts();
   int32_t tokens = options_.planner.max_num_batched_tokens - static_cast<int32_t>(running_.size());
   for (const auto& sequence : running_) {
     sequence->draft.clear();
-    if (sequence->drafter == nullptr || sequence->computed + 1 != sequence->target()) continue;
+    if (!guesses || sequence->drafter == nullptr || sequence->computed + 1 != sequence->target()) continue;
     // What comes after the last token is never computed, so it is not worth a guess.
     const auto output = static_cast<int32_t>(sequence->output().size());
     const int32_t room = std::min({spare_rows_, tokens, sequence->valid->max_output_tokens - output - 1});
@@ -76,7 +83,7 @@ void EngineCore::propose_draft(Sequence& sequence, int32_t room) {
 }
 
 double EngineCore::draft_cost(const Sequence& sequence) const {
-  double cost = pace_.extra_token_cost(num_decodes_);
+  double cost = pace_.guess_cost(num_decodes_);
   if (sequence.drafter->method() == Speculation::kDraft && options_.draft != nullptr) {
     const double share = pace_.decode_seconds(num_decodes_) / std::max(num_decodes_, 1);
     if (share > 0) cost += options_.draft->token_seconds() / share;
@@ -165,8 +172,10 @@ Plan EngineCore::plan() {
       running_view_, [](const PlannerSequence& sequence) { return sequence.computed + 1 == sequence.target; });
   const auto places = static_cast<int64_t>(options.max_num_seqs) - decodes;
   const int64_t newcomers = std::min<int64_t>(places, std::ssize(running_) - decodes + std::ssize(waiting_));
+  int32_t guesses = 0;
+  for (const PlannerSequence& sequence : running_view_) guesses += sequence.draft;
   options.mixed_prefill_tokens_max =
-      pace_.prefill_tokens_max(static_cast<int32_t>(decodes), static_cast<int32_t>(newcomers));
+      pace_.prefill_tokens_max(static_cast<int32_t>(decodes), static_cast<int32_t>(newcomers), guesses);
   return make_plan(options, running_view_, waiting_view_, pool_->num_available(), groups_);
 }
 

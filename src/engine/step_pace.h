@@ -18,26 +18,31 @@ class StepPace {
   // ratio: how much longer than a step of decodes alone a step that also computes prompts may take; 0: any.
   explicit StepPace(double ratio) : ratio_(ratio) {}
 
-  // A step that ran: how many sequences it decoded, and all its tokens, those of drafts and prompts too.
-  void record(int32_t decodes, int32_t tokens, double seconds);
+  // A step that ran: how many of its tokens were of prompts, and all of them. The others decode, or are guesses.
+  void record(int32_t prompt_tokens, int32_t tokens, double seconds);
 
-  // Tokens of prompts for a step with so many decodes; 0: no limit. The pace is the one that streams will have when
-  // the `newcomers`, whose prompts are not computed yet, decode as well; where there are fewer than four of them to a
-  // newcomer, they wait longer in proportion: a crowd that comes at once does not trickle in.
-  int32_t prefill_tokens_max(int32_t decodes, int32_t newcomers) const;
+  // Tokens of prompts for a step with so many decodes and guesses; 0: no limit. The pace is the one that streams will
+  // have when the `newcomers`, whose prompts are not computed yet, decode as well; where there are fewer than four of
+  // them to a newcomer, they wait longer in proportion: a crowd that comes at once does not trickle in.
+  int32_t prefill_tokens_max(int32_t decodes, int32_t newcomers, int32_t guesses = 0) const;
 
   // Of one step that decodes so many sequences, and of one more token in a larger step; 0: not measured yet.
   double decode_seconds(int32_t decodes) const;
   double token_seconds() const { return token_seconds_; }
-  // One more token for one of so many decoding sequences, in units of what a step costs each of them.
-  double extra_token_cost(int32_t decodes) const;
+  // What one guess for one of so many decoding sequences adds, in units of what a step costs each of them.
+  double guess_cost(int32_t decodes) const;
 
  private:
-  static size_t size_class(int32_t decodes);  // 1, 2, 3–4, 5–8 …
+  // Steps without prompts of about one size.
+  struct Size {
+    double tokens = 0;   // means lately
+    double seconds = 0;  // 0: none yet
+  };
+  static size_t size_class(int32_t tokens);  // 1, 2, 3–4, 5–8 …
 
   double ratio_;
   double token_seconds_ = 0;
-  std::array<double, 16> decode_seconds_{};  // by size_class()
+  std::array<Size, 16> sizes_{};  // by size_class()
 };
 
 }  // namespace quern

@@ -15,6 +15,14 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/dot-inl.h"
 
+// Whether keys and values of 16-bit integers are multiplied as such: where one instruction adds up pairs of products.
+#undef QUERN_INTEGER_ATTENTION
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#define QUERN_INTEGER_ATTENTION 1
+#else
+#define QUERN_INTEGER_ATTENTION 0
+#endif
+
 // Accumulators are arrays that must become registers: their loops are unrolled whatever the optimisation level.
 HWY_BEFORE_NAMESPACE();
 namespace quern::cpu::attention {
@@ -176,22 +184,29 @@ HWY_INLINE void weigh_range(const ValueRange& values, int64_t col, int64_t cols,
 
 // ---- 16-bit integers ---------------------------------------------------------------------------------------------
 
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
 constexpr bool kHasIntegers = true;
-using VI = hn::Vec<hn::RebindToSigned<D>>;
+using DI = hn::RebindToSigned<D>;
+using VI = hn::Vec<DI>;
 
-// sum + the products of 16 pairs at p with the pair at `one`.
 HWY_INLINE VI load_pairs(const int16_t* p) {
-  return VI{_mm512_loadu_si512(p)};
+  const hn::Repartition<int16_t, DI> d16;
+  return hn::BitCast(DI(), hn::LoadU(d16, p));
 }
 HWY_INLINE VI broadcast_pair(const void* one) {
   int32_t pair;
   std::memcpy(&pair, one, sizeof pair);
-  return VI{_mm512_set1_epi32(pair)};
+  return hn::Set(DI(), pair);
 }
+// sum + the products of the pairs with the pair in each lane of `one`. Spelled out: GCC 12 copies the sums of the
+// intrinsics from register to register, and spills most of them.
 HWY_INLINE VI add_products(VI sum, VI pairs, VI one) {
-  // Spelled out: GCC 12 copies the sums of the intrinsic from register to register, and spills some.
+#if HWY_TARGET == HWY_AVX3_DL
   asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(pairs.raw), "v"(one.raw));
+#else
+  VI products;
+  asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum.raw), "=&v"(products.raw) : "v"(pairs.raw), "v"(one.raw));
+#endif
   return sum;
 }
 
@@ -206,33 +221,36 @@ template <int kRows, int kBlocks>
 void score_integer_blocks(const float* HWY_RESTRICT query, const float* HWY_RESTRICT query_scale, int64_t dim,
                           const IntegerKeys& keys, int64_t first, float* HWY_RESTRICT scores) {
   const D d;
-  VI acc[kRows][kBlocks];
+  constexpr int kVectors = kBlocks * kBlockVectors;
+  VI acc[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int b = 0; b < kBlocks; ++b) acc[r][b] = VI{_mm512_setzero_si512()};
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::Zero(DI());
   }
   const int16_t* block[kBlocks];
 #pragma GCC unroll 16
   for (int b = 0; b < kBlocks; ++b) block[b] = static_cast<const int16_t*>(keys.blocks[first + b]);
   for (int64_t i = 0; i < (dim + 1) / 2; ++i) {
-    VI key[kBlocks];
+    VI key[kVectors];
 #pragma GCC unroll 16
-    for (int b = 0; b < kBlocks; ++b) key[b] = load_pairs(block[b] + i * 2 * kKvBlockSize);
+    for (int v = 0; v < kVectors; ++v) {
+      key[v] = load_pairs(block[v / kBlockVectors] + 2 * (i * kKvBlockSize + v % kBlockVectors * kLanes));
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const VI q = broadcast_pair(query + i * kRows + r);
 #pragma GCC unroll 16
-      for (int b = 0; b < kBlocks; ++b) acc[r][b] = add_products(acc[r][b], key[b], q);
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = add_products(acc[r][v], key[v], q);
     }
   }
 #pragma GCC unroll 16
-  for (int b = 0; b < kBlocks; ++b) {
-    const V key_scale = hn::LoadU(d, keys.scales[first + b]);
+  for (int v = 0; v < kVectors; ++v) {
+    const V key_scale = hn::LoadU(d, keys.scales[first + v / kBlockVectors] + v % kBlockVectors * kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V sum = hn::Mul(hn::ConvertTo(d, acc[r][b]), key_scale);
-      hn::StoreU(hn::Mul(sum, hn::Set(d, query_scale[r])), d, scores + r * kChunk + b * kKvBlockSize);
+      const V sum = hn::Mul(hn::ConvertTo(d, acc[r][v]), key_scale);
+      hn::StoreU(hn::Mul(sum, hn::Set(d, query_scale[r])), d, scores + r * kChunk + v * kLanes);
     }
   }
 }
@@ -264,7 +282,7 @@ void weigh_integer_columns(const ValueRange& values, int64_t col, const IntegerW
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = VI{_mm512_setzero_si512()};
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(DI());
   }
   for (int64_t p = values.begin; p < values.end;) {
     const auto* row = static_cast<const int16_t*>(values.blocks[p / kKvBlockSize]) + 2 * col;
@@ -298,7 +316,8 @@ HWY_INLINE void weigh_integer_range(const ValueRange& values, int64_t col, int64
   for (; col + kVectors * kLanes <= cols; col += kVectors * kLanes) {
     weigh_integer_columns<kRows, kVectors>(values, col, weights, factor, acc, acc_stride);
   }
-  if constexpr (kVectors > 1) {
+  // Columns come in whole blocks of 16.
+  if constexpr (kVectors > kBlockVectors) {
     if (col < cols) {
       weigh_integer_range<kRows, kVectors / 2>(values, col, cols, weights, factor, acc, acc_stride);
     }

@@ -73,7 +73,7 @@ HWY_INLINE void with_stored(KvDType dtype, const F& f) {
   f(StoredF32());
 }
 
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
 // How numbers up to `max` become codes up to `limit`. Where the inverse would not be finite, all are zero; not-a-number
 // and infinity stand in the scale alone.
 struct CodeScale {
@@ -209,58 +209,63 @@ HWY_NOINLINE float soften_row(float* HWY_RESTRICT scores, int64_t begin, int64_t
   return factor;
 }
 
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
 // Weights of a row as codes for values of integers: each times the scale of its position's value. Returns the scale.
 HWY_NOINLINE float code_weights(const float* HWY_RESTRICT weights, int64_t begin, int64_t end,
                                 const float* const* value_scales, int16_t* HWY_RESTRICT codes) {
   const D d;
   const hn::RebindToSigned<D> di;
   const hn::Rebind<int16_t, D> d16;
-  V scaled[kChunkBlocks];
+  V scaled[kChunk / kLanes];
   auto tops = hn::Zero(di);  // as integers, so that NaN is the largest
-  for (int64_t p = begin; p < end; p += kKvBlockSize) {
+  for (int64_t p = begin; p < end; p += kLanes) {
     const V w = hn::LoadU(d, weights + p);
+    const V scale = hn::LoadU(d, value_scales[p / kKvBlockSize] + p % kKvBlockSize);
     // A position that is not seen may have any scale.
-    const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, hn::LoadU(d, value_scales[p / kKvBlockSize])));
-    scaled[p / kKvBlockSize] = u;
+    const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, scale));
+    scaled[p / kLanes] = u;
     tops = hn::Max(tops, hn::BitCast(di, hn::Abs(u)));
   }
   const float max = hn::GetLane(hn::BitCast(d, hn::MaxOfLanes(di, tops)));
   constexpr auto kLimit = static_cast<float>(kv_code_max(kKvValueTerms));
   const CodeScale by(max, kLimit);
   const V inverse = hn::Set(d, by.inverse);
-  for (int64_t p = begin; p < end; p += kKvBlockSize) {
-    const auto code = by.is_finite ? hn::NearestInt(hn::Mul(scaled[p / kKvBlockSize], inverse)) : hn::Zero(di);
+  for (int64_t p = begin; p < end; p += kLanes) {
+    const auto code = by.is_finite ? hn::NearestInt(hn::Mul(scaled[p / kLanes], inverse)) : hn::Zero(di);
     hn::StoreU(hn::DemoteTo(d16, code), d16, codes + p);
   }
   return by.scale;
 }
-#endif
 
-#if HWY_TARGET == HWY_AVX3_DL
-// Lane r of the result: the largest lane of rows[r], for 16 rows; magnitudes as integers, or floats.
+// Lane r of the result: the largest lane of rows[r], for as many rows as lanes; magnitudes as integers, or floats.
 template <class Max>
-HWY_INLINE __m512 largest_lanes(const __m512* rows, const Max& max) {
-  __m512 pairs[8], fours[4];
+HWY_INLINE V largest_lanes(const V* rows, const Max& max) {
+  const D d;
+  const hn::Repartition<double, D> pair;
+  V halves[kLanes / 2], quarters[kLanes / 4];
 #pragma GCC unroll 16
-  for (int i = 0; i < 8; ++i) {
-    const __m512 a = rows[2 * i], b = rows[2 * i + 1];
-    pairs[i] = max(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  for (int i = 0; i < kLanes / 2; ++i) {
+    const V a = rows[2 * i], b = rows[2 * i + 1];
+    halves[i] = max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < 4; ++i) {
-    const __m512d a = _mm512_castps_pd(pairs[2 * i]), b = _mm512_castps_pd(pairs[2 * i + 1]);
-    fours[i] = max(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  for (int i = 0; i < kLanes / 4; ++i) {
+    const auto a = hn::BitCast(pair, halves[2 * i]), b = hn::BitCast(pair, halves[2 * i + 1]);
+    quarters[i] = max(hn::BitCast(d, hn::InterleaveLower(pair, a, b)), hn::BitCast(d, hn::InterleaveUpper(pair, a, b)));
   }
+#if HWY_TARGET == HWY_AVX2
+  return max(hn::ConcatLowerLower(d, quarters[1], quarters[0]), hn::ConcatUpperUpper(d, quarters[1], quarters[0]));
+#else
   // 0x88 takes the even 128-bit lanes of both, 0xdd the odd ones.
-  const auto halves = [&](__m512 a, __m512 b) {
-    return max(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  const auto merge = [&](V a, V b) {
+    return max(V{_mm512_shuffle_f32x4(a.raw, b.raw, 0x88)}, V{_mm512_shuffle_f32x4(a.raw, b.raw, 0xdd)});
   };
-  return halves(halves(fours[0], fours[1]), halves(fours[2], fours[3]));
+  return merge(merge(quarters[0], quarters[1]), merge(quarters[2], quarters[3]));
+#endif
 }
 
-// What soften_row() and code_weights() do for one row, for kRows <= 16 that see all of blocks [begin, end): what is one
-// number a row is made for all rows at once. The same bits.
+// What soften_row() and code_weights() do for one row, for kRows <= kLanes that see all of blocks [begin, end): what is
+// one number a row is made for all rows at once. The same bits.
 template <int kRows>
 HWY_INLINE void soften_rows(const AttentionScratch& scratch, int64_t begin, int64_t end,
                             const float* const* value_scales, float* HWY_RESTRICT max, float* HWY_RESTRICT lane_sum,
@@ -268,27 +273,30 @@ HWY_INLINE void soften_rows(const AttentionScratch& scratch, int64_t begin, int6
   const D d;
   const hn::RebindToSigned<D> di;
   const hn::Rebind<int16_t, D> d16;
-  const auto rows_mask = static_cast<__mmask16>((1 << kRows) - 1);
-  const auto float_max = [](__m512 a, __m512 b) { return _mm512_max_ps(a, b); };
-  const auto bits_max = [](__m512 a, __m512 b) {
-    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  static_assert(kRows <= kLanes);
+  const auto rows_mask = hn::FirstN(d, kRows);
+  const auto float_max = [](V a, V b) { return hn::Max(a, b); };
+  const auto bits_max = [](V a, V b) {
+    const D to;
+    const hn::RebindToSigned<D> bits;
+    return hn::BitCast(to, hn::Max(hn::BitCast(bits, a), hn::BitCast(bits, b)));
   };
-  __m512 tops[16];
+  V tops[kLanes];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const float* scores = scratch.scores + r * kChunk;
     V top = hn::LoadU(d, scores + begin);
     for (int64_t p = begin + kLanes; p < end; p += kLanes) top = hn::Max(top, hn::LoadU(d, scores + p));
-    tops[r] = top.raw;
+    tops[r] = top;
   }
 #pragma GCC unroll 16
-  for (int r = kRows; r < 16; ++r) tops[r] = tops[0];
-  const V old_max = V{_mm512_maskz_loadu_ps(rows_mask, max)};
-  const V new_max = hn::Max(old_max, V{largest_lanes(tops, float_max)});
-  alignas(64) float row_max[16], row_factor[16], inverse[16];
+  for (int r = kRows; r < kLanes; ++r) tops[r] = tops[0];
+  const V old_max = hn::MaskedLoad(rows_mask, d, max);
+  const V new_max = hn::Max(old_max, largest_lanes(tops, float_max));
+  alignas(64) float row_max[kLanes], row_factor[kLanes], inverse[kLanes];
   hn::Store(new_max, d, row_max);
   hn::Store(vm::exp2(d, hn::Sub(old_max, new_max)), d, row_factor);
-  _mm512_mask_storeu_ps(max, rows_mask, new_max.raw);
+  hn::BlendedStore(new_max, rows_mask, d, max);
   for (int r = 0; r < kRows; ++r) {
     float* scores = scratch.scores + r * kChunk;
     const V top = hn::Set(d, row_max[r]);
@@ -297,21 +305,22 @@ HWY_INLINE void soften_rows(const AttentionScratch& scratch, int64_t begin, int6
     for (int64_t p = begin; p < end; p += kLanes) {
       const V w = vm::exp2(d, hn::Sub(hn::LoadU(d, scores + p), top));
       sum = hn::Add(sum, w);
-      const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, hn::LoadU(d, value_scales[p / kKvBlockSize])));
+      const V scale = hn::LoadU(d, value_scales[p / kKvBlockSize] + p % kKvBlockSize);
+      const V u = hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, scale));
       magnitude = hn::Max(magnitude, hn::BitCast(di, hn::Abs(u)));
       hn::StoreU(u, d, scores + p);
     }
-    tops[r] = _mm512_castsi512_ps(magnitude.raw);
+    tops[r] = hn::BitCast(d, magnitude);
     factor[r] = row_factor[r];
     hn::StoreU(hn::MulAdd(hn::LoadU(d, lane_sum + r * 16), hn::Set(d, row_factor[r]), sum), d, lane_sum + r * 16);
   }
-  const V top = V{largest_lanes(tops, bits_max)};
+  const V top = largest_lanes(tops, bits_max);
   constexpr auto kLimit = static_cast<float>(kv_code_max(kKvValueTerms));
   const V limit = hn::Set(d, kLimit);
   const auto is_zero = hn::Lt(top, hn::Set(d, kLimit * 0x1p-126f));
   const auto is_finite = hn::Le(top, hn::Set(d, kFloatMax));
   hn::Store(hn::IfThenElseZero(is_finite, hn::IfThenZeroElse(is_zero, hn::Div(limit, top))), d, inverse);
-  _mm512_mask_storeu_ps(code_scale, rows_mask, hn::IfThenZeroElse(is_zero, hn::Div(top, limit)).raw);
+  hn::BlendedStore(hn::IfThenZeroElse(is_zero, hn::Div(top, limit)), rows_mask, d, code_scale);
   for (int r = 0; r < kRows; ++r) {
     const float* scores = scratch.scores + r * kChunk;
     const V inv = hn::Set(d, inverse[r]);
@@ -341,7 +350,7 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
   if (begin >= end) return;
   const int64_t first_block = begin / kKvBlockSize, end_block = (end + kKvBlockSize - 1) / kKvBlockSize;
   const float* query = scratch.query + group.first * call.key_dim;
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
   if (chunk.key_dtype == KvDType::kI16) {
     score_integer_range<kRows>(query, scratch.query_scale + group.first, call.key_dim, {chunk.keys, chunk.key_scales},
                                first_block, end_block, scratch.scores);
@@ -354,7 +363,7 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
   }
   float factor[kRows];
   float* const acc = state.acc + group.first * call.value_stride;
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
   const int64_t whole_begin = first_block * kKvBlockSize, whole_end = end_block * kKvBlockSize;
   float code_scale[16];
   if (chunk.value_dtype == KvDType::kI16 && call.spec->softcap <= 0 && call.spec->alibi == nullptr) {
@@ -381,7 +390,7 @@ HWY_INLINE void step(const AttentionCall& call, const AttentionTile& tile, const
     factor[r] = soften_row(scratch.scores + r * kChunk, first_block * kKvBlockSize, end_block * kKvBlockSize, visible,
                            call.spec->softcap, state.max[row], scratch.lane_sum + row * 16);
   }
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
   if (chunk.value_dtype == KvDType::kI16) {
     for (int r = 0; r < kRows; ++r) {
       code_scale[r] = code_weights(scratch.scores + r * kChunk, whole_begin, whole_end, chunk.value_scales,
@@ -471,7 +480,7 @@ void finish(const AttentionCall& call, const AttentionTile& tile, const SoftmaxS
 
 void attend(const AttentionCall& call, const AttentionTile& tile, const AttentionScratch& scratch) {
   const int64_t rows = tile.rows(call);
-#if HWY_TARGET == HWY_AVX3_DL
+#if QUERN_INTEGER_ATTENTION
   if (call.cache != nullptr && call.cache->key.dtype == KvDType::kI16) {
     pack_integer_queries(call, tile, scratch);
   } else

@@ -12,8 +12,9 @@
 // A masked position adds an exact zero, so the same bits come out whether a tile holds one query or many.
 //
 // Keys and values of 16-bit integers (KvDType::kI16) are multiplied as such where the instruction set adds up pairs of
-// products (VNNI): a query becomes codes with one scale, as a key is; a row's weights of a chunk are multiplied by the
-// values' scales and become codes with one scale. Sums of a score and of a chunk's values are exact integers.
+// products (AVX2, AVX-512): a query becomes codes with one scale, as a key is; a row's weights of a chunk are
+// multiplied by the values' scales and become codes with one scale. Sums of a score and of a chunk's values are exact
+// integers.
 // Rows of a tile: row = token * group + head within the group. Scores are kept in units of log2.
 #pragma once
 
