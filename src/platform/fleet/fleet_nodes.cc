@@ -121,22 +121,9 @@ void FleetOwner::start_on_node(FleetModel& model, FleetReplica& replica, FleetNo
   replica.api_key = node.join.key;
   replica.model = node_replica_name(replica.id, random_run());
   replica.health_path.clear();
-  replica.digest = model.digest;
-  replica.started_ms = unix_ms();
-  replica.adopted = false;
-  replica.message.clear();
   replica.node_state = ReplicaState::kWaiting;
   replica.node_progress = 0;
-  PlanReplica& plan = replica.plan;
-  plan.state = ReplicaState::kLoading;
-  plan.since_ms = steady_ms();
-  plan.terminated_ms = 0;
-  plan.killed = false;
-  plan.current = true;
-  {
-    const std::lock_guard lock(shared_->router_mutex);
-    replica.life = ++shared_->life;
-  }
+  begin_load(model, replica);
   stored(store_->put_worker(stored_row(model, replica)));
   event(model, replica.id, replica.restarts > 0 ? "restarting" : "loading", "on " + node.join.name);
 }

@@ -76,6 +76,7 @@ class FleetOwner {
   void pull_failed(FleetModel& model, const std::string& why, bool is_final);
 
   // fleet_workers.cc: processes.
+  void begin_load(const FleetModel& model, FleetReplica& replica);
   void start_worker(FleetModel& model, FleetReplica& replica);
   Result<WorkerPlace> make_place(const FleetModel& model, const FleetReplica& replica) const;
   void adopt(const StoredWorkerRow& row, FleetModel& model);

@@ -143,23 +143,12 @@ Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetR
   return place;
 }
 
-void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
-  auto place = make_place(model, replica);
-  if (!place) return worker_failed(model, replica, place.error().message, false);
-  const WorkerCommand command = worker_command(model.spec, *place);
-  replica.address = command.address;
-  replica.base_path = command.base_path;
-  replica.api_key = command.api_key;
-  replica.model = command.model;
-  replica.health_path = command.health_path;
+// What a start is, wherever the process will be: a new life of the replica, which loads from now on.
+void FleetOwner::begin_load(const FleetModel& model, FleetReplica& replica) {
   replica.digest = model.digest;
-  replica.engine = model.spec.engine;
-  replica.adapters = model.spec.adapters;
   replica.started_ms = unix_ms();
   replica.adopted = false;
-  replica.asked_ms = 0;
   replica.message.clear();
-  replica.node.clear();
   PlanReplica& plan = replica.plan;
   plan.state = ReplicaState::kLoading;
   plan.since_ms = steady_ms();
@@ -170,6 +159,22 @@ void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
     const std::lock_guard lock(shared_->router_mutex);
     replica.life = ++shared_->life;
   }
+}
+
+void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
+  auto place = make_place(model, replica);
+  if (!place) return worker_failed(model, replica, place.error().message, false);
+  const WorkerCommand command = worker_command(model.spec, *place);
+  replica.address = command.address;
+  replica.base_path = command.base_path;
+  replica.api_key = command.api_key;
+  replica.model = command.model;
+  replica.health_path = command.health_path;
+  replica.engine = model.spec.engine;
+  replica.adapters = model.spec.adapters;
+  replica.asked_ms = 0;
+  replica.node.clear();
+  begin_load(model, replica);
   if (!command.argv.empty()) {
     bound_log(replica.log_file, kLogBytesMax);
     auto process =
