@@ -47,7 +47,7 @@ struct EngineOptions {
   std::string scheduling_policy = "priority";  // priority: Request::priority, then arrival | fcfs: arrival
   int32_t long_prefill_token_threshold = 0;    // > 0: a longer prompt gets at most so much of a step while others wait
   int32_t max_num_partial_prefills = 0;        // > 0: prompts that may share a step
-  double decode_pace = 2.0;  // a step of running streams takes at most so many times longer for prompts; 0: no limit
+  double decode_pace = 1.7;  // a step of running streams takes at most so many times longer for prompts; 0: no limit
   std::string speculative_method = "ngram";  // off | ngram | suffix | draft; a request may choose another
   int32_t num_speculative_tokens =
       7;  // guesses per step and sequence, at most; with the token itself eight, as kernels like it

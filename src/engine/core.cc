@@ -118,12 +118,13 @@ void EngineCore::step() {
     return;
   }
   build_batch();
-  num_decodes_ = 0;
-  int32_t prompt_tokens = 0;
+  StepTokens tokens;
   for (const Chunk& chunk : chunks_) {
     const bool decodes = chunk.sequence->computed + 1 == chunk.sequence->target();
-    (decodes ? num_decodes_ : prompt_tokens) += decodes ? 1 : chunk.tokens;
+    tokens.decodes += decodes ? 1 : 0;
+    (decodes ? tokens.guesses : tokens.prompts) += decodes ? chunk.tokens - 1 : chunk.tokens;
   }
+  num_decodes_ = tokens.decodes;
   const auto start = EngineClock::now();
   auto logits = runner_.run({.ids = ids_, .slots = slots_, .sequences = spans_, .logits_rows = logits_rows_});
   if (logits) {
@@ -132,8 +133,7 @@ void EngineCore::step() {
     for (const Chunk& chunk : chunks_) finish_all(*chunk.sequence, FinishReason::kError, &logits.error());
   }
   remove_ended();
-  pace_.record(prompt_tokens, static_cast<int32_t>(ids_.size()),
-               std::chrono::duration<double>(EngineClock::now() - start).count());
+  pace_.record(tokens, std::chrono::duration<double>(EngineClock::now() - start).count());
 }
 
 void EngineCore::build_batch() {

@@ -13,17 +13,26 @@ inline void blend(double& mean, double seconds) {
   mean = mean == 0 ? seconds : mean + 0.25 * (seconds - mean);
 }
 
+// What a step computed: a token of each sequence that decodes, guesses behind these, and tokens of prompts.
+struct StepTokens {
+  int32_t decodes = 0;
+  int32_t guesses = 0;
+  int32_t prompts = 0;
+
+  int32_t all() const { return decodes + guesses + prompts; }
+};
+
 class StepPace {
  public:
-  // ratio: how much longer than a step of decodes alone a step that also computes prompts may take; 0: any.
+  // ratio: how much longer than the steps of the streams alone a step that also computes prompts may take; 0: any.
   explicit StepPace(double ratio) : ratio_(ratio) {}
 
-  // A step that ran: how many of its tokens were of prompts, and all of them. The others decode, or are guesses.
-  void record(int32_t prompt_tokens, int32_t tokens, double seconds);
+  void record(const StepTokens& tokens, double seconds);
 
-  // Tokens of prompts for a step with so many decodes and guesses; 0: no limit. The pace is the one that streams will
-  // have when the `newcomers`, whose prompts are not computed yet, decode as well; where there are fewer than four of
-  // them to a newcomer, they wait longer in proportion: a crowd that comes at once does not trickle in.
+  // Tokens of prompts for a step with so many decodes and guesses; 0: no limit. The pace is what these streams had
+  // without prompts, guesses included (a step with guesses takes longer and brings more), and what they will have when
+  // the `newcomers`, whose prompts are not computed yet, decode as well; where there are fewer than four streams to a
+  // newcomer, they wait longer in proportion: a crowd that comes at once does not trickle in.
   int32_t prefill_tokens_max(int32_t decodes, int32_t newcomers, int32_t guesses = 0) const;
 
   // Of one step that decodes so many sequences, and of one more token in a larger step; 0: not measured yet.
@@ -38,11 +47,14 @@ class StepPace {
     double tokens = 0;   // means lately
     double seconds = 0;  // 0: none yet
   };
+  using Sizes = std::array<Size, 16>;        // by size_class()
   static size_t size_class(int32_t tokens);  // 1, 2, 3–4, 5–8 …
+  static double nearest_seconds(const Sizes& sizes, int32_t tokens);
 
   double ratio_;
   double token_seconds_ = 0;
-  std::array<Size, 16> sizes_{};  // by size_class()
+  Sizes by_tokens_{};
+  Sizes by_decodes_{};  // whatever was guessed besides
 };
 
 }  // namespace quern

@@ -15,7 +15,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kBytesMax = size_t{1} << 47;
-constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t round_up(size_t n, size_t unit) {
   return (n + unit - 1) / unit * unit;

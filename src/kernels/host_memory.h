@@ -8,6 +8,8 @@
 
 namespace quern {
 
+inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; arrays from this size on are mapped in whole ones
+
 struct FreeAligned {
   size_t mapped_bytes = 0;  // 0: from the allocator, else a mapping of its own
   void operator()(void* p) const;

@@ -47,6 +47,26 @@ size_t place(KvSection& section, KvDType dtype, int64_t dim, bool transposed, si
   return round_up(offset + kKvBlockSize * scale_bytes, kLine);
 }
 
+// Where each layer begins, and behind them all how many bytes they take. The system zeroes a huge page when it is first
+// written, which takes milliseconds: layers begin at different places of one, so that a step which takes a new block
+// does not pay for all layers at once.
+std::vector<size_t> place_layers(std::span<const KvLayer> layers, int32_t num_blocks) {
+  std::vector<size_t> begins;
+  size_t end = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const size_t bytes = static_cast<size_t>(num_blocks) * layers[i].block_bytes();
+    if (bytes >= kHugePage) {
+      const size_t place = i * kHugePage / layers.size() / kLine * kLine;
+      const size_t in_page = end % kHugePage;
+      end += place >= in_page ? place - in_page : kHugePage + place - in_page;
+    }
+    begins.push_back(end);
+    end += bytes;
+  }
+  begins.push_back(end);
+  return begins;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CpuKvStorage>> CpuKvStorage::create(std::span<const KvLayerSpec> layers, int32_t num_blocks) {
@@ -63,16 +83,17 @@ Result<std::unique_ptr<CpuKvStorage>> CpuKvStorage::create(std::span<const KvLay
     } else {
       layer.head_bytes = place(layer.value, spec.value_dtype, spec.value_dim, false, layer.head_bytes);
     }
-    const size_t heads = static_cast<size_t>(num_blocks) * static_cast<size_t>(spec.num_kv_heads);
-    QUERN_ASSIGN(layer.bytes, allocate_bytes(heads * layer.head_bytes));
-    storage->data.push_back(std::move(layer));
+    storage->data.push_back(layer);
   }
+  const std::vector<size_t> begins = place_layers(storage->data, num_blocks);
+  QUERN_ASSIGN(storage->memory, allocate_bytes(begins.back()));
+  for (size_t i = 0; i < storage->data.size(); ++i) storage->data[i].begin = storage->memory.get() + begins[i];
   return storage;
 }
 
 size_t CpuKvStorage::block_bytes() const {
   size_t bytes = 0;
-  for (const KvLayer& layer : data) bytes += static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+  for (const KvLayer& layer : data) bytes += layer.block_bytes();
   return bytes;
 }
 
@@ -80,7 +101,7 @@ void CpuKvStorage::read_block(int32_t block, std::span<std::byte> target) const 
   QUERN_CHECK(block >= 0 && block < num_blocks && target.size() == block_bytes());
   std::byte* to = target.data();
   for (const KvLayer& layer : data) {
-    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    const size_t bytes = layer.block_bytes();
     std::memcpy(to, layer.head(block, 0), bytes);
     to += bytes;
   }
@@ -90,7 +111,7 @@ void CpuKvStorage::write_block(int32_t block, std::span<const std::byte> source)
   QUERN_CHECK(block >= 0 && block < num_blocks && source.size() == block_bytes());
   const std::byte* from = source.data();
   for (KvLayer& layer : data) {
-    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    const size_t bytes = layer.block_bytes();
     std::memcpy(layer.head(block, 0), from, bytes);
     from += bytes;
   }
@@ -115,7 +136,7 @@ void write_kv(ThreadPool& pool, Mat key, Mat value, std::span<const int32_t> slo
 void copy_kv_block(CpuKvStorage& storage, int32_t source, int32_t target) {
   if (source == target) return;
   for (KvLayer& layer : storage.data) {
-    const size_t bytes = static_cast<size_t>(layer.spec.num_kv_heads) * layer.head_bytes;
+    const size_t bytes = layer.block_bytes();
     std::memcpy(layer.head(target, 0), layer.head(source, 0), bytes);
   }
 }

@@ -39,10 +39,11 @@ struct KvLayer {
   KvSection key;
   KvSection value;  // value_in_key: the same place as `key`
   size_t head_bytes = 0;
-  AlignedArray<std::byte> bytes;  // [num_blocks][num_kv_heads][head_bytes]
+  std::byte* begin = nullptr;  // [num_blocks][num_kv_heads][head_bytes], in the storage's memory
 
+  size_t block_bytes() const { return static_cast<size_t>(spec.num_kv_heads) * head_bytes; }
   const std::byte* head(int64_t block, int64_t kv_head) const {
-    return bytes.get() + static_cast<size_t>(block * spec.num_kv_heads + kv_head) * head_bytes;
+    return begin + static_cast<size_t>(block * spec.num_kv_heads + kv_head) * head_bytes;
   }
   std::byte* head(int64_t block, int64_t kv_head) {
     return const_cast<std::byte*>(std::as_const(*this).head(block, kv_head));
@@ -57,6 +58,7 @@ class CpuKvStorage final : public KvStorage, public KvBlockAccess {
   void write_block(int32_t block, std::span<const std::byte> source) override;
 
   std::vector<KvLayer> data;
+  AlignedArray<std::byte> memory;  // of all layers
 };
 
 // As Device::write_kv. Float16 saturates: a finite value never becomes infinite, which would poison sums it has no

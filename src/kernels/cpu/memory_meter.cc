@@ -30,10 +30,7 @@ Result<std::unique_ptr<Buffer>> MemoryMeter::allocate(int64_t elements) {
 Result<std::unique_ptr<KvStorage>> MemoryMeter::allocate_kv(std::span<const KvLayerSpec> layers, int32_t num_blocks) {
   // The real storage: its pages are the system's only once they are touched.
   QUERN_ASSIGN(auto storage, cpu::CpuKvStorage::create(layers, num_blocks));
-  for (const cpu::KvLayer& layer : storage->data) {
-    const size_t heads = static_cast<size_t>(num_blocks) * static_cast<size_t>(layer.spec.num_kv_heads);
-    count_.kv_bytes += taken(layer.bytes, heads * layer.head_bytes);
-  }
+  count_.kv_bytes += taken(storage->memory, static_cast<size_t>(num_blocks) * storage->block_bytes());
   return storage;
 }
 

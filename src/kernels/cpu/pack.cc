@@ -12,6 +12,7 @@
 #include "kernels/cpu/matmul_bf16.h"
 #include "kernels/cpu/pack_rows.h"
 #include "kernels/cpu/packed_size.h"
+#include "kernels/host_memory.h"
 #include "quant/quantizer.h"
 
 namespace quern {
@@ -20,8 +21,6 @@ namespace {
 bool is_matrix_type(DType dtype) {
   return is_rounding_source(dtype) || is_quantized(dtype);
 }
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
