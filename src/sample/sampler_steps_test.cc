@@ -288,7 +288,7 @@ TEST(SamplerSteps, MasksHoldForGreedyAndForDraws) {
   EXPECT_EQ(sampled_id(*make_sampler(greedy, 6), logits, {2}, {}, 1), 0) << "the prompt is not the answer";
   SamplingParams nothing{.allowed_token_ids = Ids{0}, .bad_words = {{0}}};
   Logits row = logits;
-  EXPECT_FALSE(make_sampler(nothing, 6)->sampled_id(row, {}, {}, 0));
+  EXPECT_FALSE(make_sampler(nothing, 6)->sample(row, {}, {}, 0));
 }
 
 TEST(SamplerSteps, LogprobIsOfTheRawLogits) {
@@ -296,7 +296,7 @@ TEST(SamplerSteps, LogprobIsOfTheRawLogits) {
   const Tokens raw = softmax(logits);
   SamplingParams params{.temperature = 0, .allowed_token_ids = Ids{7, 9}};
   params.logit_bias = {{9, 50.0f}};
-  const SampledToken token = make_sampler(params, 50)->sampled_id(logits, {}, {}, 0).value();
+  const SampledToken token = make_sampler(params, 50)->sample(logits, {}, {}, 0).value();
   EXPECT_EQ(token.id, 9);
   EXPECT_NEAR(token.logprob, std::log(raw[9].p), 1e-4);
 }
