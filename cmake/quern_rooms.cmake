@@ -54,6 +54,7 @@ function(quern_room name)
     # What they test is optimised; they themselves compile in three quarters of the time without most of it.
     target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
     quern_precompile(${name}_test base_test <gtest/gtest.h>)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ${QUERN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
     add_test(NAME ${name} COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}_test>)
   endif()
 endfunction()

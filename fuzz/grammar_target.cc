@@ -11,7 +11,7 @@
 namespace quern::fuzz {
 namespace {
 
-constexpr int kTokens = 48;
+constexpr int kWalkTokens = 48;
 
 const std::shared_ptr<const Tokenizer>& tokenizer() {
   static const std::shared_ptr<const Tokenizer> made = [] {
@@ -38,7 +38,7 @@ void draw_text(const CompiledGrammar& grammar, bool is_json) {
   const std::vector<TokenId> ends = tokenizer()->eos_ids();
   std::mt19937 random(7);
   std::string text;
-  for (int i = 0; i < kTokens && !(*matcher)->is_stopped(); ++i) {
+  for (int i = 0; i < kWalkTokens && !(*matcher)->is_stopped(); ++i) {
     if (const auto status = (*matcher)->mask(mask); !status) return check_refusal(status.error());
     const TokenId id = draw(mask, random);
     QUERN_CHECK(id >= 0);
@@ -58,7 +58,7 @@ void draw_text(const CompiledGrammar& grammar, bool is_json) {
   QUERN_CHECK(parsed.has_value());
 }
 
-void run_spec(GrammarKind kind, std::string_view text) {
+void drive_grammar(GrammarKind kind, std::string_view text) {
   static GrammarCompiler compiler(tokenizer(), tokenizer()->eos_ids());
   const auto grammar = compiler.compile({.kind = kind, .text = std::string(text), .frame = {}});
   if (!grammar) return check_refusal(grammar.error());
@@ -68,12 +68,12 @@ void run_spec(GrammarKind kind, std::string_view text) {
 }  // namespace
 
 void run_schema(std::string_view schema) {
-  run_spec(GrammarKind::kJsonSchema, schema);
+  drive_grammar(GrammarKind::kJsonSchema, schema);
 }
 
 void run_grammar(std::string_view input) {
   constexpr GrammarKind kKinds[] = {GrammarKind::kGrammar, GrammarKind::kRegex, GrammarKind::kChoice};
-  if (!input.empty()) run_spec(kKinds[static_cast<unsigned char>(input[0]) % std::size(kKinds)], input.substr(1));
+  if (!input.empty()) drive_grammar(kKinds[static_cast<unsigned char>(input[0]) % std::size(kKinds)], input.substr(1));
 }
 
 }  // namespace quern::fuzz

@@ -20,7 +20,7 @@ void run_window(std::string_view text) {
   }
 }
 
-void run_spec(std::string_view text) {
+void read_spec(std::string_view text) {
   const auto json = parse_json(text, "job");
   if (!json) return check_refusal(json.error());
   const auto spec = job_spec_from_json(*json, kNow);
@@ -41,7 +41,7 @@ void run_trigger(std::string_view text) {
 
 void run_jobs(std::string_view text) {
   run_window(text);
-  run_spec(text);
+  read_spec(text);
   run_trigger(text);
   (void)xxljob::parse_log_query(text);
   (void)xxljob::is_done(text);

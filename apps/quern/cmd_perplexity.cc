@@ -55,7 +55,7 @@ void show_progress(const PerplexityResult& so_far, int32_t chunks) {
                so_far.chunks == chunks ? "\n" : "");
 }
 
-void print(const PerplexityResult& result, bool as_json) {
+void print_result(const PerplexityResult& result, bool as_json) {
   const double error = result.standard_error * result.perplexity();
   if (as_json) {
     Json json = {{"perplexity", result.perplexity()},
@@ -107,7 +107,7 @@ Status perplexity(PerplexityArgs args) {
     QUERN_ASSIGN(reference, load_runner(path, *reference_options));
   }
   QUERN_ASSIGN(const auto result, measure_perplexity(*runner, reference.get(), ids, args.options, show_progress));
-  print(result, args.json);
+  print_result(result, args.json);
   return {};
 }
 

@@ -31,12 +31,12 @@ int32_t id_of(const std::string& piece) {
   return static_cast<int32_t>(std::ranges::find(list, piece) - list.begin());
 }
 
-struct Served {
+struct ConstrainedEngine {
   fake::FakeModel* model = nullptr;
   std::unique_ptr<Engine> engine;
 };
 
-Served serve(int64_t num_blocks = 64, int32_t max_num_seqs = 16) {
+ConstrainedEngine serve_constrained(int64_t num_blocks = 64, int32_t max_num_seqs = 16) {
   EngineOptions options;
   options.kv_cache_bytes = num_blocks * 16 * 128;
   options.max_num_seqs = max_num_seqs;
@@ -53,7 +53,7 @@ struct Answer {
   std::vector<int32_t> ids;
   FinishEvent finish;
 };
-std::vector<Answer> read_all(EventStream& stream, int32_t n = 1) {
+std::vector<Answer> read_answers(EventStream& stream, int32_t n = 1) {
   std::vector<Answer> answers(static_cast<size_t>(n));
   while (auto event = stream.next()) {
     if (event->token) {
@@ -75,12 +75,12 @@ std::shared_ptr<const Grammar> compile(Engine& engine, GrammarKind kind, const s
 }
 
 TEST(Constrained, EveryAnswerMatches) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   const std::string pattern = "[a-f]{2,4}(-[0-9]+)?";
   Request request{.prompt_ids = {5, 6, 7}, .sampling = {.seed = 3}, .n = 16};
   request.grammar = compile(*served.engine, GrammarKind::kRegex, pattern);
   int ended = 0;
-  for (const Answer& answer : read_all(**served.engine->submit(request), request.n)) {
+  for (const Answer& answer : read_answers(**served.engine->submit(request), request.n)) {
     if (answer.finish.reason == FinishReason::kLength) continue;  // digits without end
     ++ended;
     EXPECT_EQ(answer.finish.reason, FinishReason::kStop);
@@ -90,29 +90,29 @@ TEST(Constrained, EveryAnswerMatches) {
 }
 
 TEST(Constrained, EndsWithTheGrammarAndNotBefore) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   served.model->script = [](std::span<const int32_t>) { return 2; };  // wants to end at once
   Request request{.prompt_ids = {5, 6, 7}, .sampling = {.temperature = 0}};
   request.grammar = compile(*served.engine, GrammarKind::kRegex, "[0-9]{3}");
-  Answer answer = read_all(**served.engine->submit(request)).front();
+  Answer answer = read_answers(**served.engine->submit(request)).front();
   EXPECT_EQ(answer.text.size(), 3u) << answer.text;
   EXPECT_EQ(answer.finish.reason, FinishReason::kStop);
   // Where it may end it does, with the end token; and the limit still holds.
   request.grammar = compile(*served.engine, GrammarKind::kRegex, "[0-9]{2}[a-z]*");
-  answer = read_all(**served.engine->submit(request)).front();
+  answer = read_answers(**served.engine->submit(request)).front();
   EXPECT_EQ(answer.text.size(), 2u) << answer.text;
   EXPECT_EQ(answer.ids.back(), 2);
   request.max_tokens = 1;
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().finish.reason, FinishReason::kLength);
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().finish.reason, FinishReason::kLength);
   // ignore_eos does not carry an answer over the end of its grammar.
   request.max_tokens = 0;
   request.ignore_eos = true;
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().finish.reason, FinishReason::kStop);
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().finish.reason, FinishReason::kStop);
 }
 
 TEST(Constrained, CompanyAndPreemptionChangeNothing) {
   const auto run = [](int64_t num_blocks, int copies) {
-    Served served = serve(num_blocks);
+    ConstrainedEngine served = serve_constrained(num_blocks);
     const auto grammar = compile(*served.engine, GrammarKind::kRegex, "[a-z]{40}[0-9]{40}");
     std::latch all_here(1);  // the first step waits for the last request, so that they do share the batch
     served.model->script = [&all_here](std::span<const int32_t>) { return all_here.wait(), -1; };
@@ -124,7 +124,7 @@ TEST(Constrained, CompanyAndPreemptionChangeNothing) {
     }
     all_here.count_down();
     std::vector<std::string> texts;
-    for (auto& stream : streams) texts.push_back(read_all(*stream).front().text);
+    for (auto& stream : streams) texts.push_back(read_answers(*stream).front().text);
     return std::pair(texts, served.engine->stats().preemptions_total);
   };
   const auto [roomy, none] = run(64, 6);
@@ -138,7 +138,7 @@ TEST(Constrained, CompanyAndPreemptionChangeNothing) {
 }
 
 TEST(Constrained, LogprobsAreOfTheModelNotOfTheMask) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   Request request{.prompt_ids = {5, 6, 7}, .sampling = {.seed = 3}, .max_tokens = 20};
   request.top_logprobs = kVocab;
   request.grammar = compile(*served.engine, GrammarKind::kRegex, "a{30}");
@@ -162,7 +162,7 @@ struct Told {
 };
 Told tell(Engine& engine, Request request, const char* speculation) {
   request.speculation = speculation;
-  Told told{.answers = read_all(**engine.submit(request), request.n)};
+  Told told{.answers = read_answers(**engine.submit(request), request.n)};
   for (const Answer& answer : told.answers) {
     told.guessed += answer.finish.draft_tokens;
     told.right += answer.finish.accepted_draft_tokens;
@@ -171,7 +171,7 @@ Told tell(Engine& engine, Request request, const char* speculation) {
 }
 
 TEST(Constrained, GuessesChangeNothing) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   for (const char* pattern : {"([ab][0-9]){30}", "(true|null){20}", "[a-z]{3}(-[0-9]{2}){20}[a-z]*"}) {
     Request request{.prompt_ids = {5, 6, 7, 8, 5, 6, 7, 8, 5, 6}, .n = 3};
     request.grammar = compile(*served.engine, GrammarKind::kRegex, pattern);
@@ -198,7 +198,7 @@ TEST(Constrained, GuessesChangeNothing) {
 // The prompt goes on with what the grammar forbids: that is never guessed. What is allowed has no choice, so all the
 // guesses that remain come true.
 TEST(Constrained, NothingForbiddenIsGuessed) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   Request request{.sampling = {.temperature = 0}};
   for (int i = 0; i < 10; ++i) request.prompt_ids.insert(request.prompt_ids.end(), {id_of("a"), id_of("b")});
   request.grammar = compile(*served.engine, GrammarKind::kRegex, "a{40}");
@@ -210,7 +210,7 @@ TEST(Constrained, NothingForbiddenIsGuessed) {
 }
 
 TEST(Constrained, RefusesAnotherEnginesGrammar) {
-  Served one = serve(), other = serve();
+  ConstrainedEngine one = serve_constrained(), other = serve_constrained();
   Request request{.prompt_ids = {5}};
   request.grammar = compile(*other.engine, GrammarKind::kJsonObject, "");
   const auto stream = one.engine->submit(request);
@@ -220,7 +220,7 @@ TEST(Constrained, RefusesAnotherEnginesGrammar) {
 }
 
 TEST(Constrained, CompilesOnce) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   const auto first = compile(*served.engine, GrammarKind::kRegex, "a+");
   EXPECT_EQ(first, compile(*served.engine, GrammarKind::kRegex, "a+"));
   for (int i = 0; i < 70; ++i) compile(*served.engine, GrammarKind::kRegex, "b{" + std::to_string(i + 1) + "}");
@@ -228,16 +228,16 @@ TEST(Constrained, CompilesOnce) {
 }
 
 TEST(ThinkingBudget, ClosesTheReasoning) {
-  Served served = serve();
+  ConstrainedEngine served = serve_constrained();
   served.model->script = [](std::span<const int32_t>) { return id_of("a"); };  // thinks for ever
   const int32_t open = id_of("<think>"), close = id_of("</think>");
   Request request{.prompt_ids = {5, 6, open}, .sampling = {.temperature = 0}, .max_tokens = 8};
   request.thinking = {.start_ids = {open}, .end_ids = {close, id_of(" ")}, .open_in_prompt = true, .budget = 3};
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().text, "aaa</think> aaa");
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().text, "aaa</think> aaa");
   request.thinking.budget = 0;
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().text, "</think> aaaaaa");
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().text, "</think> aaaaaa");
   request.thinking.budget = -1;
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().text, "aaaaaaaa");
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().text, "aaaaaaaa");
   // Opened by the answer itself; a second reasoning has the budget anew.
   request.thinking.budget = 2;
   request.thinking.open_in_prompt = false;
@@ -245,7 +245,7 @@ TEST(ThinkingBudget, ClosesTheReasoning) {
     return context.back() == close || context.size() == 3 ? open : id_of("a");
   };
   request.thinking.end_ids = {close};
-  EXPECT_EQ(read_all(**served.engine->submit(request)).front().text, "<think>aa</think><think>aa</think>");
+  EXPECT_EQ(read_answers(**served.engine->submit(request)).front().text, "<think>aa</think><think>aa</think>");
 }
 
 }  // namespace

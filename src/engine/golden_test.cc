@@ -77,7 +77,7 @@ std::vector<fs::path> causal_fixtures() {
   return folders;
 }
 
-class Fixture : public testing::TestWithParam<fs::path> {};
+class Fixture : public ::testing::TestWithParam<fs::path> {};
 
 TEST_P(Fixture, GreedyAnswersAreTheOfficialOnes) {
   const auto prompts = golden_prompts(read_json(GetParam() / "golden.json"));
@@ -100,7 +100,7 @@ TEST_P(Fixture, ChunksThreadsAndPreemptionChangeNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Fixture, testing::ValuesIn(causal_fixtures()),
+INSTANTIATE_TEST_SUITE_P(Models, Fixture, ::testing::ValuesIn(causal_fixtures()),
                          [](const auto& info) { return info.param.filename().string(); });
 
 TEST(Fixtures, AreThere) {

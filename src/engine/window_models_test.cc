@@ -30,7 +30,7 @@ std::vector<int32_t> prompt(int32_t vocab_size, uint32_t seed) {
   return ids;
 }
 
-std::vector<int32_t> greedy(Runner& runner, std::span<const int32_t> ids) {
+std::vector<int32_t> greedy_answer(Runner& runner, std::span<const int32_t> ids) {
   auto sequences = *SequenceRunner::create(runner, {.num_sequences = 1, .tokens_max = kPrompt + kAnswer});
   std::vector<int32_t> answer;
   const auto take = [&](int32_t, std::span<float> logits) -> Status {
@@ -67,7 +67,7 @@ void check_answers(Engine& engine, const std::vector<std::vector<int32_t>>& prom
   }
 }
 
-class WindowModel : public testing::TestWithParam<const char*> {};
+class WindowModel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(WindowModel, AnswersAreThoseOfStorageThatKeepsAll) {
   const fs::path path = fs::path(QUERN_TEST_DATA) / "golden/models" / GetParam();
@@ -80,11 +80,11 @@ TEST_P(WindowModel, AnswersAreThoseOfStorageThatKeepsAll) {
   std::vector<std::vector<int32_t>> prompts, expected;
   for (uint32_t seed = 2; seed < 5; ++seed) {
     prompts.push_back(prompt((*runner)->config().vocab_size, seed));
-    expected.push_back(greedy(**runner, prompts.back()));
+    expected.push_back(greedy_answer(**runner, prompts.back()));
   }
   const BlockGroups groups{.windows = layout.windows};
   const int64_t one = peak_blocks(groups, kPrompt + kAnswer, kChunk) * layout.block_bytes();
-  const fs::path disk = fs::path(testing::TempDir()) / "quern_window_models";
+  const fs::path disk = fs::path(::testing::TempDir()) / "quern_window_models";
   fs::remove(disk);
   for (const int64_t bytes : {int64_t{0}, one}) {  // plenty, and just enough for one answer at a time
     EngineOptions options{.model_path = path, .num_threads = 2, .max_num_batched_tokens = kChunk};
@@ -105,7 +105,7 @@ TEST_P(WindowModel, AnswersAreThoseOfStorageThatKeepsAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, WindowModel, testing::Values("gemma2", "gemma3", "gpt_oss"),
+INSTANTIATE_TEST_SUITE_P(Models, WindowModel, ::testing::Values("gemma2", "gemma3", "gpt_oss"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace quern {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(QUERN_TEST_DATA) / "golden" / "malformed";
+const std::filesystem::path kMalformed = std::filesystem::path(QUERN_TEST_DATA) / "golden" / "malformed";
 
 // What the message must say; empty for containers that are well formed (the model in them is not).
 const std::map<std::string, std::string>& expected_reasons() {
@@ -64,7 +64,7 @@ const std::map<std::string, std::string>& expected_reasons() {
 }
 
 Status open_any(const std::string& file) {
-  const auto path = kFolder / file;
+  const auto path = kMalformed / file;
   if (path.extension() == ".gguf") {
     if (auto opened = GgufFile::open(path); !opened) return std::unexpected(opened.error());
     return {};
@@ -85,7 +85,7 @@ TEST_P(MalformedFile, IsRefusedForItsReason) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::kInvalidFile);
   EXPECT_NE(status.error().message.find(reason), std::string::npos) << status.error().message;
-  EXPECT_NE(status.error().message.find((kFolder / file).string()), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find((kMalformed / file).string()), std::string::npos) << status.error().message;
   EXPECT_EQ(status.error().message.find('\n'), std::string::npos);
 }
 
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, MalformedFile, testing::ValuesIn(expected_reaso
 });
 
 TEST(MalformedFiles, TableCoversTheManifest) {
-  const auto manifest = MappedFile::open(kFolder / "manifest.json");
+  const auto manifest = MappedFile::open(kMalformed / "manifest.json");
   ASSERT_TRUE(manifest);
   const auto bytes = manifest->bytes();
   const auto json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "manifest.json");
@@ -107,7 +107,7 @@ TEST(MalformedFiles, TableCoversTheManifest) {
 }
 
 TEST(MalformedFiles, TheirValidOriginalsLoad) {
-  const auto gguf = GgufFile::open(kFolder / "valid.gguf");
+  const auto gguf = GgufFile::open(kMalformed / "valid.gguf");
   ASSERT_TRUE(gguf) << gguf.error().message;
   EXPECT_EQ((*gguf)->tensors().size(), 12u);
   const TensorView* query = (*gguf)->find("blk.0.attn_k.weight");
@@ -116,7 +116,7 @@ TEST(MalformedFiles, TheirValidOriginalsLoad) {
   EXPECT_EQ((*gguf)->find("absent"), nullptr);
   EXPECT_EQ((*gguf)->metadata().get_int("llama.block_count").value(), 1);
 
-  const auto tensors = SafetensorsFile::open(kFolder / "valid.safetensors");
+  const auto tensors = SafetensorsFile::open(kMalformed / "valid.safetensors");
   ASSERT_TRUE(tensors) << tensors.error().message;
   ASSERT_EQ((*tensors)->tensors().size(), 2u);
   EXPECT_EQ((*tensors)->find("a")->shape, (Shape{2, 4}));

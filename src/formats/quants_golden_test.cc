@@ -15,7 +15,7 @@
 namespace quern {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(QUERN_TEST_DATA) / "golden" / "quants";
+const std::filesystem::path kQuants = std::filesystem::path(QUERN_TEST_DATA) / "golden" / "quants";
 
 std::vector<float> as_floats(const TensorView& tensor) {
   std::vector<float> values(tensor.bytes.size() / sizeof(float));
@@ -26,7 +26,7 @@ std::vector<float> as_floats(const TensorView& tensor) {
 class GoldenQuants : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    auto file = SafetensorsFile::open(kFolder / (GetParam() + ".safetensors"));
+    auto file = SafetensorsFile::open(kQuants / (GetParam() + ".safetensors"));
     ASSERT_TRUE(file) << file.error().message;
     file_ = std::move(*file);
     const auto dtype = dtype_from_name(GetParam());
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Types, GoldenQuants,
 
 // The table of types itself: name, GGUF number, elements and bytes per block.
 TEST(DTypeTable, AgreesWithTheGoldenList) {
-  std::ifstream list(kFolder / "types.tsv");
+  std::ifstream list(kQuants / "types.tsv");
   std::string name, rest;
   uint32_t id = 0;
   int32_t elements = 0, bytes = 0, rows = 0;

@@ -19,7 +19,7 @@ namespace quern {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kGolden = fs::path(QUERN_TEST_DATA) / "golden";
+const fs::path kFixtures = fs::path(QUERN_TEST_DATA) / "golden";
 
 class Writers : public testing::Test {
  protected:
@@ -60,8 +60,8 @@ void expect_same_tensors(std::span<const TensorView> written, const TensorFile& 
 }
 
 TEST_F(Writers, GgufOfOthersIsWrittenBackByteForByte) {
-  for (const fs::path& path : {kGolden / "malformed" / "valid.gguf", kGolden / "gguf" / "llama-f32.gguf",
-                               kGolden / "gguf" / "llama_mixed.gguf"}) {
+  for (const fs::path& path : {kFixtures / "malformed" / "valid.gguf", kFixtures / "gguf" / "llama-f32.gguf",
+                               kFixtures / "gguf" / "llama_mixed.gguf"}) {
     const auto original = GgufFile::open(path);
     ASSERT_TRUE(original) << original.error().message;
     const Status status = write_gguf(folder_ / "copy.gguf", (*original)->metadata(), (*original)->tensors());

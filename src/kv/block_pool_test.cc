@@ -5,12 +5,12 @@
 #include <random>
 #include <set>
 
+#include "kv/kv_testing.h"
+
 namespace quern {
 namespace {
 
-std::unique_ptr<BlockPool> make_pool(int32_t num_blocks) {
-  return std::move(BlockPool::create(num_blocks)).value();
-}
+using kv_testing::make_pool;
 
 TEST(BlockPool, RefusesImpossibleSizes) {
   for (int32_t num_blocks : {0, -1, INT32_MAX}) {

@@ -7,10 +7,9 @@
 namespace quern {
 namespace {
 
+using kv_testing::kSize;
 using kv_testing::make_pool;
 using kv_testing::tokens_from;
-
-constexpr int32_t kSize = 4;
 
 SequenceBlocks computed_sequence(BlockPool& pool, std::span<const int32_t> tokens, uint64_t salt = 0) {
   SequenceBlocks table(pool, salt, kSize);

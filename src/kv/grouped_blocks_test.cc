@@ -11,10 +11,10 @@
 namespace quern {
 namespace {
 
+using kv_testing::kSize;
 using kv_testing::make_pool;
 using kv_testing::tokens_from;
 
-constexpr int32_t kSize = 4;
 const std::vector<int32_t> kOne{0};
 const std::vector<int32_t> kMixed{0, 6};
 

@@ -11,6 +11,8 @@
 
 namespace quern::kv_testing {
 
+inline constexpr int32_t kSize = 4;  // tokens of a block
+
 inline std::unique_ptr<BlockPool> make_pool(int32_t num_blocks) {
   return std::move(BlockPool::create(num_blocks)).value();
 }

@@ -7,7 +7,7 @@
 namespace quern::testing {
 namespace {
 
-const std::filesystem::path kGolden = std::filesystem::path(QUERN_TEST_DATA) / "golden";
+const std::filesystem::path kGoldenFolder = std::filesystem::path(QUERN_TEST_DATA) / "golden";
 
 struct Case {
   std::string device;
@@ -23,25 +23,25 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
 
 class HfGoldenTest : public ::testing::TestWithParam<Case> {};
 TEST_P(HfGoldenTest, MatchesOfficialImplementation) {
-  const std::filesystem::path folder = kGolden / "models" / GetParam().model;
+  const std::filesystem::path folder = kGoldenFolder / "models" / GetParam().model;
   check_golden_model(read_golden_folder(folder, folder), GetParam().device);
 }
 
 class FamilyGoldenTest : public ::testing::TestWithParam<Case> {};
 TEST_P(FamilyGoldenTest, MatchesOfficialImplementation) {
-  const std::filesystem::path folder = kGolden / "families" / GetParam().model;
+  const std::filesystem::path folder = kGoldenFolder / "families" / GetParam().model;
   check_golden_model(read_golden_folder(folder, folder), GetParam().device);
 }
 
 class GgufGoldenTest : public ::testing::TestWithParam<Case> {};
 TEST_P(GgufGoldenTest, MatchesOfficialImplementation) {
-  check_golden_model(read_golden_gguf(kGolden / "gguf" / "golden.json", GetParam().model), GetParam().device);
+  check_golden_model(read_golden_gguf(kGoldenFolder / "gguf" / "golden.json", GetParam().model), GetParam().device);
 }
 
 // families/gguf/NAME.gguf and NAME-VARIANT.gguf hold the weights of families/NAME.
 class FamilyGgufGoldenTest : public ::testing::TestWithParam<Case> {};
 TEST_P(FamilyGgufGoldenTest, MatchesOfficialImplementation) {
-  const std::filesystem::path families = kGolden / "families";
+  const std::filesystem::path families = kGoldenFolder / "families";
   const std::string name = GetParam().model.substr(0, GetParam().model.find('-'));
   check_golden_model(read_golden_folder(families / name, families / "gguf" / (GetParam().model + ".gguf")),
                      GetParam().device);
@@ -60,9 +60,9 @@ std::vector<std::string> decoder_folders(const std::filesystem::path& folder) {
 }
 
 std::vector<std::string> family_ggufs() {
-  const std::vector<std::string> folders = decoder_folders(kGolden / "families");
+  const std::vector<std::string> folders = decoder_folders(kGoldenFolder / "families");
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kGolden / "families" / "gguf")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldenFolder / "families" / "gguf")) {
     const std::string stem = entry.path().stem().string();
     if (std::ranges::find(folders, stem.substr(0, stem.find('-'))) != folders.end()) names.push_back(stem);
   }
@@ -78,10 +78,10 @@ std::vector<Case> on_devices(const std::vector<std::string>& models) {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HfGoldenTest, ::testing::ValuesIn(on_devices(decoder_folders(kGolden / "models"))),
+INSTANTIATE_TEST_SUITE_P(All, HfGoldenTest, ::testing::ValuesIn(on_devices(decoder_folders(kGoldenFolder / "models"))),
                          case_name);
-INSTANTIATE_TEST_SUITE_P(All, FamilyGoldenTest, ::testing::ValuesIn(on_devices(decoder_folders(kGolden / "families"))),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(All, FamilyGoldenTest,
+                         ::testing::ValuesIn(on_devices(decoder_folders(kGoldenFolder / "families"))), case_name);
 INSTANTIATE_TEST_SUITE_P(All, GgufGoldenTest,
                          ::testing::ValuesIn(on_devices({"deepseek_v3-f32.gguf", "gemma2-f32.gguf", "gemma3-f32.gguf",
                                                          "gpt2-f32.gguf", "gpt_oss-f32.gguf", "gpt_oss_mxfp4-f32.gguf",
@@ -93,8 +93,8 @@ INSTANTIATE_TEST_SUITE_P(All, GgufGoldenTest,
 INSTANTIATE_TEST_SUITE_P(All, FamilyGgufGoldenTest, ::testing::ValuesIn(on_devices(family_ggufs())), case_name);
 
 TEST(GoldenFixturesTest, AreThere) {
-  EXPECT_GE(decoder_folders(kGolden / "models").size(), 13u);
-  EXPECT_GE(decoder_folders(kGolden / "families").size(), 29u);
+  EXPECT_GE(decoder_folders(kGoldenFolder / "models").size(), 13u);
+  EXPECT_GE(decoder_folders(kGoldenFolder / "families").size(), 29u);
   EXPECT_GE(family_ggufs().size(), 20u);
 }
 

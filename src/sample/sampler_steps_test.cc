@@ -22,7 +22,7 @@ struct Token {
 };
 using Tokens = std::vector<Token>;
 
-int32_t sample(Sampler& sampler, Logits logits, const Ids& prompt, const Ids& output, int64_t position) {
+int32_t sampled_id(Sampler& sampler, Logits logits, const Ids& prompt, const Ids& output, int64_t position) {
   return sampler.sample(logits, prompt, output, position).value().id;
 }
 
@@ -74,7 +74,7 @@ TEST(SamplerSteps, TopNSigmaKeepsWhatIsNearTheLargest) {
     normalize(kept);
     auto sampler = make_sampler(params, 500);
     for (int64_t position = 0; position < 10; ++position) {
-      EXPECT_EQ(sample(*sampler, logits, {}, {}, position), draw(kept, uniform_at(seed, uint64_t(position))));
+      EXPECT_EQ(sampled_id(*sampler, logits, {}, {}, position), draw(kept, uniform_at(seed, uint64_t(position))));
     }
   }
 }
@@ -95,7 +95,7 @@ TEST(SamplerSteps, XtcDropsAllButTheLeastOfTheLikely) {
         normalize(tokens);
         ++dropped;
       }
-      EXPECT_EQ(sample(*sampler, logits, {}, {}, static_cast<int64_t>(position)),
+      EXPECT_EQ(sampled_id(*sampler, logits, {}, {}, static_cast<int64_t>(position)),
                 draw(tokens, uniform_at(seed, position)));
     }
   }
@@ -167,9 +167,9 @@ TEST(SamplerSteps, DryStopsALoop) {
   logits[3] = 2.0f;
   const Ids output{1, 2, 3, 1, 2, 3, 1, 2};
   SamplingParams params{.temperature = 0};
-  EXPECT_EQ(sample(*make_sampler(params, 8), logits, {}, output, 8), 3);
+  EXPECT_EQ(sampled_id(*make_sampler(params, 8), logits, {}, output, 8), 3);
   params.dry.multiplier = 0.8f;
-  EXPECT_NE(sample(*make_sampler(params, 8), logits, {}, output, 8), 3);
+  EXPECT_NE(sampled_id(*make_sampler(params, 8), logits, {}, output, 8), 3);
 }
 
 TEST(SamplerSteps, MirostatTwoFollowsItsDefinition) {
@@ -187,7 +187,8 @@ TEST(SamplerSteps, MirostatTwoFollowsItsDefinition) {
       tokens.resize(std::max<size_t>(kept, 1));
       normalize(tokens);
       const int32_t expected = draw(tokens, uniform_at(seed, position));
-      ASSERT_EQ(sample(*sampler, logits, {}, {}, static_cast<int64_t>(position)), expected) << seed << ' ' << position;
+      ASSERT_EQ(sampled_id(*sampler, logits, {}, {}, static_cast<int64_t>(position)), expected)
+          << seed << ' ' << position;
       mu -= eta * (-std::log2(std::ranges::find(tokens, expected, &Token::id)->p) - tau);
     }
   }
@@ -214,7 +215,8 @@ TEST(SamplerSteps, MirostatOneFollowsItsDefinition) {
       tokens.resize(static_cast<size_t>(std::clamp(k, 1.0, double(kVocab))));
       normalize(tokens);
       const int32_t expected = draw(tokens, uniform_at(seed, position));
-      ASSERT_EQ(sample(*sampler, logits, {}, {}, static_cast<int64_t>(position)), expected) << seed << ' ' << position;
+      ASSERT_EQ(sampled_id(*sampler, logits, {}, {}, static_cast<int64_t>(position)), expected)
+          << seed << ' ' << position;
       mu -= eta * (-std::log2(std::ranges::find(tokens, expected, &Token::id)->p) - tau);
     }
   }
@@ -228,7 +230,7 @@ TEST(SamplerSteps, OrderIsTheCallers) {
     SamplingParams params{.temperature = 4.0f, .top_p = 0.8f, .order = parse_sampler_order(names).value()};
     for (uint64_t seed = 0; seed < 400; ++seed) {
       params.seed = seed;
-      ++seen[sample(*make_sampler(params, 6), logits, {}, {}, 0)];
+      ++seen[sampled_id(*make_sampler(params, 6), logits, {}, {}, 0)];
     }
     return seen.size();
   };
@@ -261,7 +263,7 @@ TEST(SamplerSteps, TruncationsInAnyOrderAgreeWithTheDefinition) {
       tokens.resize(std::min(keep, tokens.size()));
       normalize(tokens);
     }
-    EXPECT_EQ(sample(*make_sampler(params, 200), logits, {}, {}, 3), draw_in_order(tokens, uniform_at(seed, 3)));
+    EXPECT_EQ(sampled_id(*make_sampler(params, 200), logits, {}, {}, 3), draw_in_order(tokens, uniform_at(seed, 3)));
   }
 }
 
@@ -274,16 +276,16 @@ TEST(SamplerSteps, MasksHoldForGreedyAndForDraws) {
   const Logits logits{9, 8, 7, 6, 5, 4};
   for (const float temperature : {0.0f, 1.0f}) {
     SamplingParams allowed{.temperature = temperature, .allowed_token_ids = Ids{4, 5}};
-    EXPECT_GE(sample(*make_sampler(allowed, 6), logits, {}, {}, 0), 4);
+    EXPECT_GE(sampled_id(*make_sampler(allowed, 6), logits, {}, {}, 0), 4);
     SamplingParams minimum{.temperature = temperature, .min_tokens = 2, .end_ids = {0}};
-    EXPECT_NE(sample(*make_sampler(minimum, 6), logits, {}, {3}, 1), 0);
+    EXPECT_NE(sampled_id(*make_sampler(minimum, 6), logits, {}, {3}, 1), 0);
     SamplingParams bad{.temperature = temperature, .bad_words = {{2, 0}, {1}}};
-    const int32_t id = sample(*make_sampler(bad, 6), logits, {}, {3, 2}, 2);
+    const int32_t id = sampled_id(*make_sampler(bad, 6), logits, {}, {3, 2}, 2);
     EXPECT_TRUE(id != 0 && id != 1);
   }
   SamplingParams greedy{.temperature = 0, .bad_words = {{2, 0}}};
-  EXPECT_EQ(sample(*make_sampler(greedy, 6), logits, {}, {3}, 1), 0) << "only after its beginning";
-  EXPECT_EQ(sample(*make_sampler(greedy, 6), logits, {2}, {}, 1), 0) << "the prompt is not the answer";
+  EXPECT_EQ(sampled_id(*make_sampler(greedy, 6), logits, {}, {3}, 1), 0) << "only after its beginning";
+  EXPECT_EQ(sampled_id(*make_sampler(greedy, 6), logits, {2}, {}, 1), 0) << "the prompt is not the answer";
   SamplingParams nothing{.allowed_token_ids = Ids{0}, .bad_words = {{0}}};
   Logits row = logits;
   EXPECT_FALSE(make_sampler(nothing, 6)->sample(row, {}, {}, 0));

@@ -14,8 +14,8 @@
 namespace quern {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+using testing::kInf;
+using testing::kNaN;
 
 using Ids = std::vector<int32_t>;
 using Logits = std::vector<float>;

@@ -7,11 +7,13 @@
 #include <limits>
 #include <random>
 
+#include "sample/sampler_testing.h"
+
 namespace quern {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+using testing::kInf;
+using testing::kNaN;
 
 TEST(MaxLogit, AllLengthsAndPlaces) {
   for (size_t length : {1, 2, 15, 16, 17, 31, 33, 100}) {

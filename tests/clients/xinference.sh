@@ -7,15 +7,8 @@ cd "$(dirname "$0")/../.."
 QUERN_BINARY=$(realpath "$1")
 export QUERN_BINARY
 build/clients-venv/bin/python tests/clients/xinference_test.py
-wanted=tests/clients/requirements-langchain-xinference.txt
-venv=build/langchain-xinference-venv
-stamp=$venv/installed
-if ! cmp -s "$wanted" "$stamp"; then
-  python3 -m venv "$venv"
-  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$wanted"; then
-    echo "SKIPPED: langchain-xinference cannot be installed: the package index cannot be reached"
-    exit 0
-  fi
-  cp "$wanted" "$stamp"
-fi
-exec "$venv/bin/python" tests/clients/langchain_xinference_test.py
+tests/venv.sh langchain-xinference-venv tests/clients/requirements-langchain-xinference.txt || {
+  [ $? = 77 ] && exit 0
+  exit 1
+}
+exec build/langchain-xinference-venv/bin/python tests/clients/langchain_xinference_test.py

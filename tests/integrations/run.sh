@@ -7,18 +7,8 @@ cd "$(dirname "$0")/../.."
 QUERN_BINARY=$(realpath "$1")
 QUERN_HOME=$PWD/build/integrations-home
 export QUERN_BINARY QUERN_HOME
-venv=build/$2-venv
-requirements=tests/integrations/$2-requirements.txt
-stamp=$venv/installed
-if ! cmp -s "$requirements" "$stamp"; then
-  python3 -m venv "$venv" || { echo "SKIPPED: python3 has no venv module"; exit 77; }
-  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"; then
-    echo "SKIPPED: the package index cannot be reached"
-    exit 77
-  fi
-  cp "$requirements" "$stamp"
-fi
+tests/venv.sh "$2-venv" "tests/integrations/$2-requirements.txt"
 for model in smollm2 all-MiniLM-L6-v2; do
   "$QUERN_BINARY" pull "$model" >/dev/null 2>&1 || { echo "SKIPPED: $model cannot be pulled"; exit 77; }
 done
-exec "$venv/bin/python" "tests/integrations/$2_test.py"
+exec "build/$2-venv/bin/python" "tests/integrations/$2_test.py"

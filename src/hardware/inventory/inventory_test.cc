@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
 #include "hardware/inventory/pci.h"
+#include "hardware/inventory/samples_testing.h"
 
 namespace quern {
 namespace {
@@ -16,13 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-const fs::path kSamples = fs::path(QUERN_TEST_DATA) / "hardware";
-
-std::string sample(const std::string& name) {
-  std::ifstream file(kSamples / (name + ".txt"), std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using inventory_testing::kSamples;
+using inventory_testing::sample;
 
 class InventoryTest : public ::testing::Test {
  protected:

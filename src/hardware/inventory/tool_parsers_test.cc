@@ -3,20 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
+#include "hardware/inventory/samples_testing.h"
 #include "hardware/inventory/tool_text.h"
 
 namespace quern {
 namespace {
 
-std::string sample(const std::string& name) {
-  std::ifstream file(std::filesystem::path(QUERN_TEST_DATA) / "hardware" / (name + ".txt"), std::ios::binary);
-  EXPECT_TRUE(file.good()) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using inventory_testing::sample;
 
 Devices devices_of(Result<Devices> result) {
   EXPECT_TRUE(result) << result.error().message;

@@ -11,7 +11,7 @@
 namespace quern {
 namespace {
 
-class DecoderEmbedderTest : public testing::Test {
+class DecoderEmbedderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::filesystem::path folder = std::filesystem::path(QUERN_TEST_DATA) / "golden" / "models" / "llama";

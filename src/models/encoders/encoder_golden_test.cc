@@ -56,7 +56,7 @@ struct Case {
   std::string embedding;  // key of "outputs" the embedding must equal; empty for classifiers
 };
 
-class EncoderGolden : public testing::TestWithParam<std::tuple<Case, std::string>> {
+class EncoderGolden : public ::testing::TestWithParam<std::tuple<Case, std::string>> {
  protected:
   void SetUp() override {
     const auto& [test, device_name] = GetParam();
@@ -168,7 +168,8 @@ const Case kCases[] = {
     {"families/modernbert_rerank", "families/modernbert_rerank", ""},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, EncoderGolden, testing::Combine(testing::ValuesIn(kCases), testing::Values("reference")),
+INSTANTIATE_TEST_SUITE_P(All, EncoderGolden,
+                         ::testing::Combine(::testing::ValuesIn(kCases), ::testing::Values("reference")),
                          [](const auto& info) {
                            std::string name = std::get<0>(info.param).weights + "_" + std::get<1>(info.param);
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

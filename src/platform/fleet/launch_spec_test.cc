@@ -13,7 +13,7 @@ LaunchSpec read(const char* text) {
   return spec.value_or(LaunchSpec());
 }
 
-std::string refusal(const char* text) {
+std::string spec_refusal(const char* text) {
   const auto spec = launch_spec_from_json(*parse_json(text, "test"));
   EXPECT_FALSE(spec) << text;
   if (spec) return "";
@@ -63,24 +63,25 @@ TEST(LaunchSpec, WordsOfOthersMeanOurs) {
 }
 
 TEST(LaunchSpec, ABadFieldIsRefusedByItsName) {
-  EXPECT_EQ(refusal(R"({})").substr(0, 10), "model_name");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "replica": 65})").substr(0, 7), "replica");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "replicas": "2"})").substr(0, 8), "replicas");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "model_uid": "a b"})").substr(0, 9), "model_uid");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "engine": "ollama"})").substr(0, 6), "engine");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "model_type": "video"})").substr(0, 10), "model_type");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "keep_alive": 0})").substr(0, 10), "keep_alive");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "keep_alive": "soon"})").substr(0, 10), "keep_alive");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "n_worker": 2})").substr(0, 8), "n_worker");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "n_gpu": 1})").substr(0, 5), "n_gpu");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "enable_thinking": true})").substr(0, 15), "enable_thinking");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "virtual_env_packages": ["x"]})").substr(0, 20), "virtual_env_packages");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "envs": {"A=B": "1"}})").substr(0, 8), "envs.A=B");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "adapters": [{"name": "a"}]})").substr(0, 16), "adapters[0].path");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "something": {"a": 1}})").substr(0, 9), "something");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "peft_model_config": {"lora_list": [], "x": 1}})").substr(0, 19),
+  EXPECT_EQ(spec_refusal(R"({})").substr(0, 10), "model_name");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "replica": 65})").substr(0, 7), "replica");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "replicas": "2"})").substr(0, 8), "replicas");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "model_uid": "a b"})").substr(0, 9), "model_uid");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "engine": "ollama"})").substr(0, 6), "engine");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "model_type": "video"})").substr(0, 10), "model_type");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "keep_alive": 0})").substr(0, 10), "keep_alive");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "keep_alive": "soon"})").substr(0, 10), "keep_alive");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "n_worker": 2})").substr(0, 8), "n_worker");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "n_gpu": 1})").substr(0, 5), "n_gpu");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "enable_thinking": true})").substr(0, 15), "enable_thinking");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "virtual_env_packages": ["x"]})").substr(0, 20),
+            "virtual_env_packages");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "envs": {"A=B": "1"}})").substr(0, 8), "envs.A=B");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "adapters": [{"name": "a"}]})").substr(0, 16), "adapters[0].path");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "something": {"a": 1}})").substr(0, 9), "something");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "peft_model_config": {"lora_list": [], "x": 1}})").substr(0, 19),
             "peft_model_config.x");
-  EXPECT_EQ(refusal(R"({"model_name": "m", "some option": 1})").substr(0, 11), "some option");
+  EXPECT_EQ(spec_refusal(R"({"model_name": "m", "some option": 1})").substr(0, 11), "some option");
 }
 
 TEST(LaunchSpec, WhatIsStoredIsReadAgain) {
