@@ -273,7 +273,9 @@ void FleetOwner::told(FleetNode& node, FleetModel& model, FleetReplica& replica,
     replica.load_seconds = report->load_seconds;
     return;
   }
-  if (report->failed) return worker_failed(model, replica, report->message, false);
+  if (report->failed) {
+    return worker_failed(model, replica, fmt::format("machine {}: {}", node.join.name, report->message), false);
+  }
   replica.message = report->message;
   // A download takes the time it takes.
   if (report->state == ReplicaState::kPulling) plan.since_ms = steady_ms();

@@ -28,7 +28,6 @@ bool serves(const PlanReplica& row) {
 }
 
 constexpr const char* kMainMemory = "cpu";
-
 using Pools = std::vector<std::string>;  // names, of one machine
 
 // Of the model's need what each of so many devices has to hold.

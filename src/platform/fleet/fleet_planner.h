@@ -46,11 +46,11 @@ struct PlanReplica {
   bool killed = false;        // SIGKILL was sent
   int32_t failures = 0;       // in a row
   int32_t in_flight = 0;
-  int64_t bytes = 0;                 // resident
-  int32_t place = 0;                 // where it is
-  std::vector<std::string> devices;  // whose memory it has there; empty: the machine's own
-  std::vector<std::string> wish;     // devices that it must have, "cuda:0"; empty: as the model says
-  int32_t failed_place = -1;         // where it has failed last: gone back to only when there is no other
+  int64_t bytes = 0;                      // resident
+  int32_t place = 0;                      // where it is
+  std::vector<std::string> devices = {};  // whose memory it has there; empty: the machine's own
+  std::vector<std::string> wish = {};     // devices that it must have, "cuda:0"; empty: as the model says
+  int32_t failed_place = -1;              // where it has failed last: gone back to only when there is no other
 
   bool is_live() const {  // has a process, or an address that is not ours
     return state == ReplicaState::kLoading || state == ReplicaState::kReady || state == ReplicaState::kDraining;
@@ -85,7 +85,7 @@ struct PlanDevice {
 
 struct PlanNode {
   int64_t budget_bytes = 0;  // for all models there, what runs included
-  std::vector<PlanDevice> devices;
+  std::vector<PlanDevice> devices = {};
   bool is_ready = false;  // is heard and can be reached
   bool drains = false;
 };
@@ -93,7 +93,7 @@ struct PlanNode {
 struct PlanInput {
   int64_t now_ms = 0;
   int64_t budget_bytes = 0;  // of this machine, for all models together, what runs included
-  std::vector<PlanDevice> devices;
+  std::vector<PlanDevice> devices = {};
   bool knows_devices = true;  // of this machine: until then nothing that wants one is started here
   bool drains = false;        // this machine
   std::vector<PlanNode> nodes;
@@ -125,9 +125,9 @@ struct PlanAction {
   Kind kind = Kind::kAdd;
   int32_t model_idx = 0;
   int32_t row_idx = -1;
-  std::string reason;                // one line; of kWaits, kKill, kDrain, kEvict
-  int32_t place = 0;                 // of kStart
-  std::vector<std::string> devices;  // of kStart: whose memory it gets; empty: the machine's own
+  std::string reason;                     // one line; of kWaits, kKill, kDrain, kEvict
+  int32_t place = 0;                      // of kStart
+  std::vector<std::string> devices = {};  // of kStart: whose memory it gets; empty: the machine's own
 };
 
 std::vector<PlanAction> plan_fleet(const PlanInput& input);

@@ -36,8 +36,8 @@ Result<std::unique_ptr<Database>> open_checked(const fs::path& path) {
   }
   // Of a file from before there were machines, or budgets of devices.
   for (const char* column : {"node", "devices"}) {
-    QUERN_ASSIGN(const auto has,
-                 database->run("SELECT count(*) FROM pragma_table_info('workers') WHERE name = ?1", {column}));
+    QUERN_ASSIGN(const auto has, database->run("SELECT count(*) FROM pragma_table_info('workers') WHERE name = ?1",
+                                               {std::string(column)}));
     if (integer_of(has[0][0]) > 0) continue;
     QUERN_TRY(database->run(fmt::format("ALTER TABLE workers ADD COLUMN {} TEXT NOT NULL DEFAULT ''", column)));
   }

@@ -5,7 +5,6 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "base/status.h"
-#include "platform/fleet/node.h"
 #include "server/door/worker_call.h"
 #include "server/offload.h"
 
@@ -39,7 +38,6 @@ ApiError refusal_of(const WorkerWay& way, int status, const std::string& text) {
     if (error.contains("message") && error["message"].is_string()) words = error["message"].get<std::string>();
     if (error.contains("param") && error["param"].is_string()) param = error["param"].get<std::string>();
   }
-  // A replica that says which one of its own refuses has said it all.
   const std::string who = fmt::format("{} on {}: ", way.replica, way.node);
   const bool mendable = status >= 400 && status < 500 && status != 401 && status != 429;
   return {.status = mendable ? 400 : 503,
@@ -100,7 +98,10 @@ awaitable<ApiResult<void>> change_adapter(Door& door, std::string uid, LaunchAda
   for (const WorkerWay& way : ways) {
     auto changed = co_await tell(door.pool(), uid, way, adapter);
     if (!changed) {
-      for (size_t i = 0; i < told.size(); ++i) co_await tell(door.pool(), uid, ways[i], old);
+      for (size_t i = 0; i < told.size(); ++i) {
+        const auto undone = co_await tell(door.pool(), uid, ways[i], old);
+        static_cast<void>(undone);  // it may be gone meanwhile
+      }
       co_return std::unexpected(std::move(changed).error());
     }
     told.push_back(way.life);

@@ -3,8 +3,11 @@
 
 #include "platform/fleet/fleet.h"
 #include "server/api_error.h"
-#include "server/door/door.h"
 #include "server/platform/running_requests.h"
+
+namespace quern::door {
+class Door;
+}
 
 namespace quern::platform {
 
