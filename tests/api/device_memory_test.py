@@ -2,6 +2,7 @@
 llama-server's place, which takes none of their memory."""
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -62,6 +63,16 @@ class DeviceMemoryTest(unittest.TestCase):
         model = self.shown(uid)
         return not model["idle"] and any(one["state"] == "ready" for one in model["replicas"])
 
+    def wait_for_words(self, uid, words):
+        self.server.wait_for(lambda: re.search(words, self.shown(uid)["replicas"][0]["message"]), words)
+
+    def refused(self):
+        status, answer = self.launch("large", "cuda:0", wait=False)
+        if status != 200:
+            return answer["detail"]
+        self.server.delete("/v1/models/large")
+        return ""
+
     def test_budgets(self):
         status, answer = self.launch("nowhere", "cuda:7")
         self.assertEqual(status, 400, answer)
@@ -74,36 +85,28 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertEqual((replica["accelerators"], replica["gpu_idx"]), (["cuda:0"], [0]))
         environment = pathlib.Path(f"/proc/{replica['pid']}/environ").read_bytes().split(b"\0")
         self.assertIn(b"CUDA_VISIBLE_DEVICES=0", environment)
-        # From now on either device holds one of them, not two, and not one of three times the size.
+        self.measure((needs, needs), (needs, needs))  # less the reserve it is too little for any
+        refused = self.server.wait_for(self.refused, "the new size is seen")
+        self.assertRegex(refused, rf"large: needs {needs} MiB of memory on cuda:0, \d+ MiB are there for models")
+        # From now on either device holds one of them, not two.
         total = int(needs * 1.6 / 0.9) + 1
         self.measure((total, total), (total, 0))
         self.server.launch("main", LLAMA)
-        self.assertEqual(self.launch("second", "cuda:0", pinned=True, wait=False)[0], 200)
+        self.server.wait_for(lambda: self.launch("second", "cuda:0", pinned=True, wait=False)[0] == 200, "the new size is seen")
         self.server.wait_for(lambda: self.ready("second"), "it takes the other's place", 60)
         self.assertTrue(self.shown("first")["idle"], "the least needed of that device has gone")
         self.assertTrue(self.ready("main"), "main memory is another budget")
         # What nobody may be sent away for waits, and says how much there is.
         self.assertEqual(self.launch("third", "cuda:0", wait=False)[0], 200)
-        message = self.server.wait_for(lambda: self.shown("third")["replicas"][0]["message"], "why it waits")
-        self.assertRegex(message, rf"memory on cuda:0: needs {needs} MiB, \d+ MiB are free")
+        self.wait_for_words("third", rf"memory on cuda:0: needs {needs} MiB, \d+ MiB are free")
         self.assertTrue(self.ready("second"))
         # Somebody else holds cuda:1: nothing of ours starts there until it is free.
         self.assertEqual(self.launch("fourth", "cuda:1", wait=False)[0], 200)
-        message = self.server.wait_for(lambda: self.shown("fourth")["replicas"][0]["message"], "why it waits")
-        self.assertIn("cuda:1", message)
+        self.wait_for_words("fourth", rf"needs {needs} MiB of memory on cuda:1, 0 MiB are there")
         self.assertFalse(self.ready("fourth"))
         self.measure((total, total), (total, total))
         self.server.wait_for(lambda: self.ready("fourth"), "the device is measured again", 60)
         self.assertEqual(self.shown("fourth")["replicas"][0]["accelerators"], ["cuda:1"])
-        self.measure((needs, needs), (needs, needs))  # less the reserve it is too little for any
-
-        def refused():
-            status, answer = self.launch("large", "cuda:0", wait=False)
-            if status == 200:
-                self.server.delete("/v1/models/large")
-                return ""
-            return answer["detail"]
-        self.assertRegex(self.server.wait_for(refused, "the new size is seen"), rf"large: needs \d+ MiB of memory on cuda:0, \d+ MiB are")
 
 
 if __name__ == "__main__":
