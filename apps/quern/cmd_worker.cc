@@ -199,7 +199,9 @@ Status work(const WorkerOptions& options) {
   QUERN_TRY(app_settings.keys.add(join.key));
   app_settings.store_path = ":memory:";
   app_settings.runs_jobs = false;
-  app_settings.management_allowed = true;  // to who has the key: the server
+  // To who has the key: the server.
+  app_settings.management_allowed = true;
+  app_settings.adapters.updates_allowed = true;
   app_settings.fleet = fleet.get();
   Metrics metrics("vllm:");
   const ModelTable models;

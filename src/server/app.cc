@@ -218,15 +218,17 @@ PlannedModel App::look_at(const std::string& model) const {
 }
 
 void App::collect_routes() {
-  const platform::Context context{
-      .fleet = options_.fleet, .changes_allowed = options_.management_allowed, .running = &running_};
+  const platform::Context context{.fleet = options_.fleet,
+                                  .changes_allowed = options_.management_allowed,
+                                  .running = &running_,
+                                  .door = door_.get()};
   append(routes_, basic::routes(*this));
   // Before /v1/models/{uid*}, which takes any name.
   append(routes_, xinference::routes(context));
   append(routes_, platform::routes(context));
   append(routes_, devices::routes());
   append(routes_, nodes::routes(context));
-  append(routes_, openai::routes(options_.adapters));
+  append(routes_, openai::routes(options_.adapters, door_.get()));
   append(routes_, rerank::routes());
   append(routes_, anthropic::routes());
   append(routes_, ollama::routes(options_.fleet));

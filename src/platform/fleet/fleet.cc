@@ -42,6 +42,7 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
   Result<std::string> launch(LaunchSpec spec) override {
     QUERN_TRY(check_worker_spec(spec));
     QUERN_ASSIGN(ModelFacts facts, read_model_facts(spec));
+    owner_->wait_for_devices(spec);
     const bool chosen = !spec.uid.empty();
     const std::string base = chosen ? spec.uid : uid_of(spec);
     for (int32_t number = 0;; ++number) {
@@ -56,6 +57,7 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
   Status update(LaunchSpec spec) override {
     QUERN_TRY(check_worker_spec(spec));
     QUERN_ASSIGN(ModelFacts facts, read_model_facts(spec));
+    owner_->wait_for_devices(spec);
     return without_value(command([&](FleetOwner& owner, FleetOwner::Reply reply) {
       owner.update(std::move(spec), std::move(facts), std::move(reply));
     }));
@@ -117,13 +119,25 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
     return found;
   }
 
+  std::vector<WorkerWay> ways(const std::string& uid) const override {
+    const std::lock_guard lock(shared_->view_mutex);
+    const auto it = shared_->ways.find(uid);
+    return it == shared_->ways.end() ? std::vector<WorkerWay>() : it->second;
+  }
+
+  Status change_adapter(const std::string& uid, LaunchAdapter adapter, std::vector<uint64_t> told) override {
+    return without_value(command([&](FleetOwner& owner, FleetOwner::Reply reply) {
+      owner.change_adapter(uid, std::move(adapter), told, std::move(reply));
+    }));
+  }
+
   Result<std::string> log_tail(const std::string& uid, const std::string& replica, size_t bytes_max) const override {
     const auto all = views();
     for (const ModelView& model : *all) {
       if (model.spec.uid != uid) continue;
       for (const ReplicaView& one : model.replicas) {
         if (one.id != replica) continue;
-        return one.log_file.empty() ? log_of_node(one, bytes_max) : read_tail(one.log_file, bytes_max);
+        return one.log_file.empty() ? log_of_node(uid, one, bytes_max) : read_tail(one.log_file, bytes_max);
       }
     }
     return not_found(fmt::format("{}: no such replica of {}", replica, uid));
@@ -197,19 +211,15 @@ class FleetOfThisMachine final : public Fleet, private FleetNodes {
   }
 
   // The node's own server has it.
-  Result<std::string> log_of_node(const ReplicaView& replica, size_t bytes_max) const {
-    RouteTarget target;
-    {
-      const std::lock_guard lock(shared_->view_mutex);
-      const auto it = shared_->on_nodes.find(replica.id);
-      if (it == shared_->on_nodes.end()) return std::string();  // it has just gone
-      target = it->second;
-    }
-    HttpOptions http{.bearer_token = target.api_key, .stall_seconds_max = 5, .seconds_max = 10};
-    http.pin = std::string(pin_of_address(target.address));
+  Result<std::string> log_of_node(const std::string& uid, const ReplicaView& replica, size_t bytes_max) const {
+    const std::vector<WorkerWay> all = ways(uid);
+    const auto way = std::ranges::find(all, replica.id, &WorkerWay::replica);
+    if (way == all.end()) return std::string();  // it has just gone
+    HttpOptions http{.bearer_token = way->api_key, .stall_seconds_max = 5, .seconds_max = 10};
+    http.pin = std::string(pin_of_address(way->address));
     http.direct = true;
-    const HttpCall call{.url = fmt::format("{}/v1/models/{}/logs?bytes={}", address_without_pin(target.address),
-                                           target.model, bytes_max)};
+    const HttpCall call{
+        .url = fmt::format("{}/v1/models/{}/logs?bytes={}", address_without_pin(way->address), way->model, bytes_max)};
     QUERN_ASSIGN(HttpAnswer answer, http_call(call, http, bytes_max + 65536));
     if (answer.status != 200) {
       return make_error(ErrorCode::kUnavailable, fmt::format("machine {} answered {}", replica.node, answer.status));

@@ -40,11 +40,22 @@ struct ReplicaView {
   int64_t pid = 0;      // 0: no process of this machine
   int32_t restarts = 0;
   int32_t in_flight = 0;
-  int64_t memory_bytes = 0;  // resident now
-  double load_seconds = 0;   // of the last load
-  double progress = 0;       // of pull and load, 0 to 1
-  std::string message;       // why it waits or failed, one line
-  std::filesystem::path log_file;
+  int64_t memory_bytes = 0;          // resident now
+  double load_seconds = 0;           // of the last load
+  double progress = 0;               // of pull and load, 0 to 1
+  std::string message;               // why it waits or failed, one line
+  std::vector<std::string> devices;  // whose memory it has, "cuda:0" …; empty: the machine's own
+  std::filesystem::path log_file;    // empty: its machine has it
+};
+
+// How a replica is asked by this process: its worker, or the server of the machine that runs it.
+struct WorkerWay {
+  std::string replica;                            // "UID-0"
+  std::string node;                               // as in ReplicaView
+  std::string address;                            // as in ReplicaView, with the pin of a machine's key (see NodeJoin)
+  std::string base_path, api_key, model, engine;  // as in Lease
+  bool ready = false;
+  uint64_t life = 0;  // another after each start
 };
 
 // As Xinference's clients name them.
@@ -180,6 +191,13 @@ class Fleet {
   }
   // Of one model (or all, empty), with id above `after`, oldest first. The last 1,000 of each are kept.
   virtual std::vector<FleetEvent> events(const std::string& uid, int64_t after) const = 0;
+  // Of the model's replicas those that have an address.
+  virtual std::vector<WorkerWay> ways(const std::string&) const { return {}; }
+  // Adds the adapter to the model's launch, or replaces the one of its name; with an empty path it is taken out.
+  // Replicas of the lives in `told` have been told of it and go on; others that run are replaced, as by update().
+  virtual Status change_adapter(const std::string&, LaunchAdapter, std::vector<uint64_t>) {
+    return make_error(ErrorCode::kUnsupported, "adapters of launched models cannot change here");
+  }
   // The end of a replica's log, at most bytes_max.
   virtual Result<std::string> log_tail(const std::string& uid, const std::string& replica, size_t bytes_max) const = 0;
 

@@ -7,23 +7,31 @@
 namespace quern {
 namespace {
 
+// So old may be what another machine says of its devices: its agent's interval and the time of its tools.
+constexpr int64_t kNodeInventoryMs = 25000;
 constexpr int32_t kPlansMax = 16;  // in a row: an action may call for the next
+
+// 3 of "UID-3".
+int32_t number_of(const std::string& replica) {
+  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
+}
 
 int64_t whole_milliseconds(double seconds) {
   return seconds < 0 ? -1 : static_cast<int64_t>(seconds * 1000);
 }
 
 PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<bool> suits) {
-  const std::string device = worker_device(model.spec);
+  const bool elsewhere = model.spec.engine == "openai";
   PlanModel plan{.replicas = model.spec.replicas,
                  .priority = model.spec.priority,
                  .pinned = model.spec.pinned,
                  .awake = model.awake,
                  .leaving = model.leaving,
                  .keep_alive_ms = whole_milliseconds(model.spec.keep_alive_s),
-                 // A GPU's memory is its engine's business: the budget is the machine's own.
-                 .needs_bytes = device == "cpu" ? model.facts.memory_estimate : 0,
-                 .device = device,
+                 .needs_bytes = model.facts.memory_estimate,
+                 .device = elsewhere ? "" : "cpu",
+                 .num_devices = devices_of_one_replica(model.spec),
+                 .kinds = free_device_kinds(model.spec),
                  .files = model.files,
                  .files_retry_ms = model.files_retry_ms,
                  .suits = std::move(suits),
@@ -34,7 +42,9 @@ PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<
   for (const FleetReplica& replica : model.replicas) {
     PlanReplica row = replica.plan;
     row.in_flight = router.load(model.spec.uid, replica.id).in_flight;
-    row.bytes = device == "cpu" ? replica.memory.own : 0;
+    row.bytes = replica.devices.empty() ? replica.memory.own : 0;
+    row.devices = replica.devices;
+    row.wish = wished_devices(model.spec, number_of(replica.id));
     plan.rows.push_back(row);
   }
   return plan;
@@ -45,6 +55,8 @@ PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<
 PlanInput FleetOwner::plan_input() {
   PlanInput input{.now_ms = steady_ms(),
                   .budget_bytes = budget_bytes_,
+                  .devices = plan_devices("", devices_, devices_ms_),
+                  .knows_devices = knows_devices_,
                   .drains = drains_here_,
                   .nodes = {},
                   .loads_max = options_.loads_max,
@@ -53,8 +65,10 @@ PlanInput FleetOwner::plan_input() {
                   .drain_timeout_ms = options_.drain_timeout.count(),
                   .models = {}};
   for (const auto& node : nodes_) {
-    input.nodes.push_back(
-        {.budget_bytes = node->join.machine.memory_budget, .is_ready = is_ready(*node), .drains = node->drains});
+    input.nodes.push_back({.budget_bytes = node->join.machine.memory_budget,
+                           .devices = plan_devices(node->join.name, node->devices, input.now_ms - kNodeInventoryMs),
+                           .is_ready = is_ready(*node),
+                           .drains = node->drains});
   }
   const std::lock_guard lock(shared_->router_mutex);
   for (const auto& model : models_) {
@@ -107,8 +121,8 @@ void FleetOwner::apply(const PlanAction& action) {
     case Kind::kRest: return set_state(ReplicaState::kStopped);
     case Kind::kPull: return start_pull(model);
     case Kind::kStart:
-      if (action.place == 0) return start_worker(model, *replica);
-      return start_on_node(model, *replica, *nodes_[static_cast<size_t>(action.place) - 1]);
+      if (action.place == 0) return start_worker(model, *replica, action.devices);
+      return start_on_node(model, *replica, *nodes_[static_cast<size_t>(action.place) - 1], action.devices);
     case Kind::kForget: return forget(model);
     case Kind::kForgive: replica->plan.failures = 0; return;
     case Kind::kUnload:

@@ -21,10 +21,6 @@ bool same_key(const std::string& a, const std::string& b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-int32_t replica_number(const std::string& replica) {
-  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
-}
-
 }  // namespace
 
 void FleetOwner::restore_nodes(const std::vector<StoredNodeRow>& rows) {
@@ -35,6 +31,7 @@ void FleetOwner::restore_nodes(const std::vector<StoredNodeRow>& rows) {
     }
     auto node = std::make_unique<FleetNode>();
     node->join = row.join;
+    node->devices.found = device_memories(row.join.machine.devices);
     node->drains = row.drains;
     // It has twice the health timeout to be heard again: its agent tries every two seconds.
     node->lost = false;
@@ -56,22 +53,15 @@ int32_t FleetOwner::place_of(const std::string& node) const {
 }
 
 std::vector<bool> FleetOwner::suitable_places(const FleetModel& model) const {
-  if (nodes_.empty() && model.runs_here) return {};
-  std::vector<bool> suits = {model.runs_here};
+  const bool here = model.runs_here && has_wished_devices(model.spec);
+  if (nodes_.empty() && here) return {};
+  std::vector<bool> suits = {here};
   for (const auto& node : nodes_) suits.push_back(node_suits(node->join, model.spec));
   return suits;
 }
 
 bool FleetOwner::suits_any_node(const LaunchSpec& spec) const {
   return std::ranges::any_of(nodes_, [&](const auto& node) { return node_suits(node->join, spec); });
-}
-
-int64_t FleetOwner::budget_max(const LaunchSpec& spec) const {
-  int64_t budget = check_worker_here(spec) ? budget_bytes_ : 0;
-  for (const auto& node : nodes_) {
-    if (node_suits(node->join, spec)) budget = std::max(budget, node->join.machine.memory_budget);
-  }
-  return budget;
 }
 
 void FleetOwner::join(NodeJoin join, Reply reply) {
@@ -93,6 +83,7 @@ void FleetOwner::join(NodeJoin join, Reply reply) {
   }
   if (moved && !node->lost) lose(*node, "it has joined anew");
   node->join = std::move(join);
+  node->devices.found = device_memories(node->join.machine.devices);
   node->asked_ms = 0;
   node->heard_ms = steady_ms();
   // One that nobody has reached yet has to answer first.
@@ -114,8 +105,10 @@ void FleetOwner::join(NodeJoin join, Reply reply) {
   replies_.emplace_back(std::move(reply), name);
 }
 
-void FleetOwner::start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node) {
+void FleetOwner::start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node,
+                               std::vector<std::string> devices) {
   replica.node = node.join.name;
+  replica.devices = std::move(devices);
   replica.address = node.join.address;
   replica.base_path.clear();
   replica.api_key = node.join.key;
@@ -141,7 +134,12 @@ void FleetOwner::adopt_on_node(const StoredWorkerRow& row, FleetModel& model) {
   replica.api_key = node->join.key;
   replica.model = row.model;
   replica.digest = row.digest;
+  if (row.digest == model.digest) {
+    replica.engine = model.spec.engine;
+    replica.adapters = model.spec.adapters;
+  }
   replica.started_ms = row.started_ms;
+  replica.devices = device_ids(row.devices);
   replica.adopted = true;
   replica.log_file = options_.folder / "logs" / log_file_name(replica.id);
   replica.life = ++shared_->life;  // before the thread runs
@@ -211,6 +209,7 @@ void FleetOwner::heartbeat(const std::string& name, const std::string& key, Node
   node->heard = true;
   node->heard_ms = now;
   node->join.machine = std::move(report.machine);
+  node->devices.found = device_memories(node->join.machine.devices);
   if (node->lost && now - node->answered_ms < options_.health_timeout.count()) {
     node->lost = false;
     note(fmt::format("machine {}: is here", name));
@@ -274,7 +273,9 @@ void FleetOwner::told(FleetNode& node, FleetModel& model, FleetReplica& replica,
     replica.load_seconds = report->load_seconds;
     return;
   }
-  if (report->failed) return worker_failed(model, replica, report->message, false);
+  if (report->failed) {
+    return worker_failed(model, replica, fmt::format("machine {}: {}", node.join.name, report->message), false);
+  }
   replica.message = report->message;
   // A download takes the time it takes.
   if (report->state == ReplicaState::kPulling) plan.since_ms = steady_ms();
@@ -290,7 +291,7 @@ std::vector<NodeWish> FleetOwner::wishes_for(const FleetNode& node) const {
       NodeWish wish{.name = replica.model, .spec = std::nullopt};
       if (replica.digest == model->digest && !model->leaving) {
         wish.spec = model->spec;
-        wish.spec->device = share_of_device(model->spec, replica_number(replica.id));
+        wish.spec->device = device_of(*model, replica);
       }
       wishes.push_back(std::move(wish));
     }

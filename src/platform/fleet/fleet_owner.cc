@@ -98,6 +98,9 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
   QUERN_ASSIGN(const auto workers, store_->workers());
   QUERN_ASSIGN(const auto nodes, store_->nodes(notes));
   restore_nodes(nodes);
+  watch_ = std::make_unique<DeviceWatch>([this](std::vector<DeviceMemory> found, int64_t begun_ms) {
+    shared_->post([this, found = std::move(found), begun_ms]() mutable { set_devices(std::move(found), begun_ms); });
+  });
   QUERN_ASSIGN(shared_->events, store_->events());
   last_event_id_ = shared_->events.empty() ? 0 : shared_->events.back().id;
   for (const StoredModelRow& row : rows) {
@@ -107,7 +110,7 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
     model->created = row.created;
     model->awake = row.awake;
     model->demand_ms = model->woken_ms = steady_ms();
-    model->runs_here = check_worker_here(row.spec).has_value();
+    model->runs_here = check_worker_here(row.spec).has_value();  // its devices are looked at later
     auto facts = read_model_facts(row.spec);
     if (facts) {
       model->facts = std::move(*facts);
@@ -218,16 +221,10 @@ void FleetOwner::launch(LaunchSpec spec, ModelFacts facts, Reply reply) {
   model->awake = model->spec.replicas > 0;
   model->demand_ms = model->woken_ms = steady_ms();
   if (model->facts.path.empty()) model->files = FilesState::kMissing;
-  const Status here = check_worker_here(model->spec);
+  const Status here = check_here(model->spec);
   model->runs_here = here.has_value();
   if (!here && !suits_any_node(model->spec)) return refuse(here.error());
-  const bool is_cpu = worker_device(model->spec) == "cpu";
-  const int64_t budget = budget_max(model->spec);
-  if (is_cpu && model->facts.memory_estimate > budget) {
-    return refuse({ErrorCode::kResourceExhausted,
-                   fmt::format("{}: needs {} MiB of memory, {} MiB are there for models", model->spec.uid,
-                               model->facts.memory_estimate >> 20, budget >> 20)});
-  }
+  if (const Status room = check_room(model->spec, model->facts); !room) return refuse(room.error());
   if (const Status status = save(*model); !status) return refuse(status.error());
   {
     const std::lock_guard lock(shared_->router_mutex);
@@ -244,7 +241,7 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
     return replies_.emplace_back(std::move(reply), not_found(fmt::format("{}: no such model", spec.uid))), void();
   }
   FleetModel& model = **found;
-  const Status here = check_worker_here(spec);
+  const Status here = check_here(spec);
   if (!here && !suits_any_node(spec)) {
     return replies_.emplace_back(std::move(reply), std::unexpected(here.error())), void();
   }
@@ -253,11 +250,27 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
     return replies_.emplace_back(std::move(reply), std::unexpected(status.error())), void();
   }
   model.runs_here = here.has_value();
-  model.spec = std::move(spec);
-  model.digest = spec_digest(model.spec);
   model.facts = std::move(facts);
   if (!model.pull) model.files = model.facts.path.empty() ? FilesState::kMissing : FilesState::kHere;
   model.failed = false;
+  set_spec(model, std::move(spec));
+  model.demand_ms = steady_ms();
+  event(model, "", "updated", "");
+  replies_.emplace_back(std::move(reply), model.spec.uid);
+}
+
+Status FleetOwner::check_here(const LaunchSpec& spec) const {
+  QUERN_TRY(check_worker_here(spec));
+  if (has_wished_devices(spec)) return {};
+  std::string known;
+  for (const DeviceMemory& device : devices_.found) known += (known.empty() ? "" : ", ") + device.id;
+  return unsupported(fmt::format("device: {}: this machine has {}", spec.device, known.empty() ? "none" : known));
+}
+
+// What the model shall be from now on: replicas of other options are old ones.
+void FleetOwner::set_spec(FleetModel& model, LaunchSpec spec) {
+  model.spec = std::move(spec);
+  model.digest = spec_digest(model.spec);
   for (FleetReplica& replica : model.replicas) {
     // What does not run yet starts with the new options, without the old one's failures.
     if (!replica.plan.is_live() && replica.plan.state != ReplicaState::kLost) {
@@ -267,13 +280,44 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
     }
     replica.plan.current = replica.digest == model.digest;
   }
-  {
-    const std::lock_guard lock(shared_->router_mutex);
-    shared_->router.set_model(model.spec.uid, model.spec.request_limit, adapter_names(model.spec));
+  const std::lock_guard lock(shared_->router_mutex);
+  shared_->router.set_model(model.spec.uid, model.spec.request_limit, adapter_names(model.spec));
+}
+
+void FleetOwner::change_adapter(const std::string& uid, LaunchAdapter adapter, const std::vector<uint64_t>& told,
+                                Reply reply) {
+  const auto found = find(uid);
+  if (!found || (*found)->leaving) {
+    return replies_.emplace_back(std::move(reply), not_found(fmt::format("{}: no such model", uid))), void();
   }
-  model.demand_ms = steady_ms();
-  event(model, "", "updated", "");
-  replies_.emplace_back(std::move(reply), model.spec.uid);
+  FleetModel& model = **found;
+  LaunchSpec spec = model.spec;
+  const auto known = std::ranges::find(spec.adapters, adapter.name, &LaunchAdapter::name);
+  const std::string what = fmt::format("adapter {} {}", adapter.name, adapter.path.empty() ? "unloaded" : "loaded");
+  if (adapter.path.empty()) {
+    if (known != spec.adapters.end()) spec.adapters.erase(known);
+  } else if (known != spec.adapters.end()) {
+    *known = std::move(adapter);
+  } else {
+    spec.adapters.push_back(std::move(adapter));
+  }
+  if (const Status status = store_->put_model({.spec = spec, .created = model.created, .awake = model.awake});
+      !status) {
+    return replies_.emplace_back(std::move(reply), std::unexpected(status.error())), void();
+  }
+  const std::string before = model.digest;
+  const std::string after = spec_digest(spec);
+  for (FleetReplica& replica : model.replicas) {
+    const bool knows = std::ranges::find(told, replica.life) != told.end();
+    if (!knows || replica.digest != before || replica.plan.state != ReplicaState::kReady) continue;
+    replica.digest = after;
+    replica.adapters = spec.adapters;
+    stored(store_->put_worker(stored_row(model, replica)));
+    show_router(model, replica);
+  }
+  set_spec(model, std::move(spec));
+  event(model, "", "updated", what);
+  replies_.emplace_back(std::move(reply), uid);
 }
 
 void FleetOwner::terminate(const std::string& uid, Reply reply) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "platform/fleet/device_watch.h"
 #include "platform/fleet/fleet_state.h"
 #include "platform/fleet/fleet_store.h"
 #include "platform/fleet/worker_probe.h"
@@ -29,6 +30,7 @@ class FleetOwner {
   using Reply = std::function<void(Result<std::string>)>;
   void launch(LaunchSpec spec, ModelFacts facts, Reply reply);
   void update(LaunchSpec spec, ModelFacts facts, Reply reply);
+  void change_adapter(const std::string& uid, LaunchAdapter adapter, const std::vector<uint64_t>& told, Reply reply);
   void terminate(const std::string& uid, Reply reply);
   void set_replicas(const std::string& uid, int32_t count, Reply reply);
   void stop_replica(const std::string& uid, const std::string& replica, Reply reply);
@@ -43,12 +45,15 @@ class FleetOwner {
   void heartbeat(const std::string& name, const std::string& key, NodeReport report, const WishReply& reply);
   void set_node_draining(const std::string& name, bool draining, Reply reply);
   void remove_node(const std::string& name, Reply reply);
+  // Waits a while until this machine's devices are known: for who asks for one of them. Any thread.
+  void wait_for_devices(const LaunchSpec& spec) const;
   // May any machine but this one run it?
   bool suits_any_node(const LaunchSpec& spec) const;
 
  private:
   // fleet_owner.cc: commands, the loop.
   Result<FleetModel*> find(const std::string& uid);
+  void set_spec(FleetModel& model, LaunchSpec spec);
   void turn();
   std::chrono::milliseconds sleep_time() const;
   void forgive_own_pause();
@@ -77,7 +82,8 @@ class FleetOwner {
 
   // fleet_workers.cc: processes.
   void begin_load(const FleetModel& model, FleetReplica& replica);
-  void start_worker(FleetModel& model, FleetReplica& replica);
+  std::string served_name(const FleetModel& model) const;  // what workers of this machine call it
+  void start_worker(FleetModel& model, FleetReplica& replica, std::vector<std::string> devices);
   Result<WorkerPlace> make_place(const FleetModel& model, const FleetReplica& replica) const;
   void adopt(const StoredWorkerRow& row, FleetModel& model);
   void end_strays(const std::set<int64_t>& known_pids);
@@ -85,6 +91,7 @@ class FleetOwner {
   void ask_workers();
   void answered(const WorkerProbes::Answer& answer);
   void became_ready(FleetModel& model, FleetReplica& replica);
+  void show_router(const FleetModel& model, const FleetReplica& replica);  // the replica as it serves now
   void worker_ended(FleetModel& model, FleetReplica& replica, const WorkerProcess::End& end);
   void worker_failed(FleetModel& model, FleetReplica& replica, const std::string& why, bool is_final);
   void clean_up(FleetModel& model, FleetReplica& replica);
@@ -97,8 +104,7 @@ class FleetOwner {
   FleetNode* find_node(const std::string& name);
   int32_t place_of(const std::string& node) const;  // as the planner counts
   std::vector<bool> suitable_places(const FleetModel& model) const;
-  int64_t budget_max(const LaunchSpec& spec) const;  // of the machines that may run it
-  void start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node);
+  void start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node, std::vector<std::string> devices);
   void adopt_on_node(const StoredWorkerRow& row, FleetModel& model);
   void watch_nodes();
   void lose(FleetNode& node, const std::string& why);
@@ -107,6 +113,17 @@ class FleetOwner {
   bool node_answered(const WorkerProbes::Answer& answer);
   std::vector<NodeView> node_views() const;
   bool is_ready(const FleetNode& node) const { return node.heard && !node.lost; }
+
+  // fleet_devices.cc: memory that is not the machine's own.
+  void set_devices(std::vector<DeviceMemory> found, int64_t begun_ms);
+  void free_devices(FleetReplica& replica);  // it has none any more
+  std::vector<PlanDevice> plan_devices(const std::string& node, const FleetDevices& devices, int64_t measured_ms) const;
+  Status check_here(const LaunchSpec& spec) const;                           // may this machine run it?
+  bool has_wished_devices(const LaunchSpec& spec) const;                     // this machine
+  Status check_room(const LaunchSpec& spec, const ModelFacts& facts) const;  // that it can fit anywhere, some time
+  std::optional<int64_t> room_max(const LaunchSpec& spec, const std::vector<DeviceMemory>& devices, int64_t budget,
+                                  std::string& where) const;
+  std::string device_of(const FleetModel& model, const FleetReplica& replica) const;  // what its start is told
 
   // fleet_view.cc
   void publish();
@@ -126,6 +143,10 @@ class FleetOwner {
   std::vector<std::unique_ptr<FleetModel>> models_;  // by time of launch
   std::vector<std::unique_ptr<FleetNode>> nodes_;    // by name
   bool drains_here_ = false;
+  FleetDevices devices_;  // of this machine
+  bool knows_devices_ = false;
+  int64_t devices_ms_ = 0;  // when they were begun to be measured
+  std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::pair<Reply, Result<std::string>>> replies_;
   int64_t last_event_id_ = 0;
   int64_t budget_bytes_ = 0;

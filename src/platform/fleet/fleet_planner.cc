@@ -27,8 +27,25 @@ bool serves(const PlanReplica& row) {
   return row.state == ReplicaState::kReady && !row.killed;
 }
 
-int64_t bytes_of(const PlanModel& model, const PlanReplica& row) {
-  return row.is_live() ? std::max(model.needs_bytes, row.bytes) : 0;
+constexpr const char* kMainMemory = "cpu";
+using Pools = std::vector<std::string>;  // names, of one machine
+
+// Of the model's need what each of so many devices has to hold.
+int64_t share_of(const PlanModel& model, size_t num_pools) {
+  const auto parts = static_cast<int64_t>(std::max<size_t>(1, num_pools));
+  return (model.needs_bytes + parts - 1) / parts;
+}
+
+Pools pools_of(const PlanModel& model, const PlanReplica& row) {
+  if (!row.devices.empty()) return row.devices;
+  return model.device.empty() ? Pools() : Pools{kMainMemory};
+}
+
+// What the row holds of one pool of its machine.
+int64_t bytes_of(const PlanModel& model, const PlanReplica& row, const std::string& pool) {
+  const Pools pools = pools_of(model, row);
+  if (!row.is_live() || std::ranges::find(pools, pool) == pools.end()) return 0;
+  return row.devices.empty() ? std::max(model.needs_bytes, row.bytes) : share_of(model, pools.size());
 }
 
 bool has_ready(const PlanModel& model) {
@@ -59,16 +76,18 @@ class Planner {
  private:
   const PlanModel& model() const { return input_.models[model_idx_]; }
   size_t num_places() const { return input_.nodes.size() + 1; }
-  int64_t budget(size_t place) const { return place == 0 ? input_.budget_bytes : input_.nodes[place - 1].budget_bytes; }
+  const std::vector<PlanDevice>& devices(size_t place) const {
+    return place == 0 ? input_.devices : input_.nodes[place - 1].devices;
+  }
   bool takes(const PlanModel& model, size_t place) const;
   bool counts(const PlanModel& model, const PlanReplica& row) const;
   bool counts(const PlanReplica& row) const { return counts(model(), row); }
   void act(Kind kind, int32_t row_idx, std::string reason = "") {
-    actions_.push_back({kind, model_idx_, row_idx, std::move(reason), 0});
+    act_on(model_idx_, kind, row_idx, std::move(reason));
     if (row_idx >= 0) taken_.insert({model_idx_, row_idx});
   }
   void act_on(int32_t model_idx, Kind kind, int32_t row_idx, std::string reason = "") {
-    actions_.push_back({kind, model_idx, row_idx, std::move(reason), 0});
+    actions_.push_back({kind, model_idx, row_idx, std::move(reason), 0, {}});
   }
 
   void watch_processes();
@@ -79,23 +98,42 @@ class Planner {
   void unload_idle();
   void start_replicas();
   std::vector<Candidate> candidates();
+  // Where a replica could be: pools of one machine, each of which would hold its share.
+  struct Option {
+    size_t place = 0;
+    Pools pools;
+  };
+  struct Pool {
+    std::optional<int64_t> budget_bytes;  // none: nothing is counted
+    int64_t free_bytes = 0, leaving_bytes = 0;
+    int32_t loads = 0;
+    bool is_made = false;  // what is being freed has its taker
+  };
+  using Room = std::map<std::string, Pool>;  // of one machine, by name
+
+  Room make_pools(size_t place) const;
+  const Pool& pool(size_t place, const std::string& name) { return rooms_[place][name]; }
   bool pull_first(const Candidate& candidate);
-  std::vector<size_t> places_for(const Candidate& candidate) const;
+  std::vector<size_t> places_for(const Candidate& candidate);
+  std::vector<Pools> pools_for(const Candidate& candidate, size_t place);
+  std::vector<Option> options_for(const Candidate& candidate);
   void try_start(const Candidate& candidate);
-  bool make_room(const Candidate& candidate, size_t place);
+  void start(const Candidate& candidate, const Option& option);
+  std::string lack_of(const PlanModel& model, const std::vector<Option>& options, bool ever);
+  bool is_loading(const Option& option);
+  bool has_taker(const PlanModel& model, const Option& option);
+  bool fits(const PlanModel& model, const Option& option, bool with_leaving);
+  bool can_ever_fit(const PlanModel& model, const Option& option);
+  bool make_room(const Candidate& candidate, const Option& option);
+  bool replace_own(const Candidate& candidate, const Option& option);
   std::vector<int32_t> victims(const Candidate& candidate) const;
 
   const PlanInput& input_;
   std::vector<PlanAction> actions_;
   int32_t model_idx_ = 0;
   std::set<std::pair<int32_t, int32_t>> taken_;  // rows that have an action
-  // Of start_replicas(), by place.
-  struct Room {
-    int64_t free_bytes = 0, leaving_bytes = 0;
-    std::map<std::string, int32_t> loads;  // by device
-    bool is_made = false;                  // what is being freed has its taker
-  };
-  std::vector<Room> rooms_;
+  // Of start_replicas().
+  std::vector<Room> rooms_;                                // by place
   std::map<std::pair<int32_t, size_t>, int32_t> started_;  // by model and place
   std::set<int32_t> evicted_;                              // models
   int32_t pulls_ = 0;
@@ -265,17 +303,30 @@ std::vector<Candidate> Planner::candidates() {
   return found;
 }
 
+Planner::Room Planner::make_pools(size_t place) const {
+  Room room;
+  const int64_t budget = place == 0 ? input_.budget_bytes : input_.nodes[place - 1].budget_bytes;
+  room[kMainMemory] = {.budget_bytes = budget, .free_bytes = budget};
+  for (const PlanDevice& device : devices(place)) {
+    room[device.id] = {.budget_bytes = device.budget_bytes,
+                       .free_bytes = device.budget_bytes.value_or(0),
+                       .is_made = device.is_settling};
+  }
+  return room;
+}
+
 void Planner::start_replicas() {
-  rooms_.resize(num_places());
-  for (size_t place = 0; place < rooms_.size(); ++place) rooms_[place].free_bytes = budget(place);
+  for (size_t place = 0; place < num_places(); ++place) rooms_.push_back(make_pools(place));
   for (const PlanModel& one : input_.models) {
     pulls_ += one.files == FilesState::kPulling ? 1 : 0;
     for (const PlanReplica& row : one.rows) {
-      Room& room = rooms_[static_cast<size_t>(row.place)];
-      room.free_bytes -= bytes_of(one, row);
-      if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed))
-        room.leaving_bytes += bytes_of(one, row);
-      if (row.state == ReplicaState::kLoading && !one.device.empty()) ++room.loads[one.device];
+      for (const std::string& name : pools_of(one, row)) {
+        Pool& pool = rooms_[static_cast<size_t>(row.place)][name];
+        const int64_t bytes = bytes_of(one, row, name);
+        pool.free_bytes -= bytes;
+        if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed)) pool.leaving_bytes += bytes;
+        if (row.state == ReplicaState::kLoading) ++pool.loads;
+      }
     }
   }
   pull_asked_.resize(input_.models.size());
@@ -302,7 +353,7 @@ bool Planner::pull_first(const Candidate& candidate) {
 }
 
 // Where it may go, the best first.
-std::vector<size_t> Planner::places_for(const Candidate& candidate) const {
+std::vector<size_t> Planner::places_for(const Candidate& candidate) {
   const PlanModel& one = input_.models[candidate.model_idx];
   const PlanReplica& row = one.rows[candidate.row_idx];
   std::vector<size_t> places;
@@ -315,10 +366,99 @@ std::vector<size_t> Planner::places_for(const Candidate& candidate) const {
     };
     const auto started = started_.find({candidate.model_idx, place});
     const int64_t copies = std::ranges::count_if(one.rows, same) + (started == started_.end() ? 0 : started->second);
-    return std::tuple(static_cast<int64_t>(place) == row.failed_place, copies, -rooms_[place].free_bytes);
+    const std::vector<Pools> pools = pools_for(candidate, place);
+    const bool any = !pools.empty() && !pools.front().empty();
+    const int64_t free = any ? pool(place, pools.front().front()).free_bytes : 0;
+    return std::tuple(static_cast<int64_t>(place) == row.failed_place, copies, -free);
   };
   std::ranges::stable_sort(places, [&](size_t a, size_t b) { return rank(a) < rank(b); });
   return places;
+}
+
+// What it could hold at the place, the best first; none: that is not known yet.
+std::vector<Pools> Planner::pools_for(const Candidate& candidate, size_t place) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  const PlanReplica& row = one.rows[candidate.row_idx];
+  const bool wants_device = !row.wish.empty() || !one.kinds.empty();
+  if (place == 0 && wants_device && !input_.knows_devices) return {};
+  if (!row.wish.empty()) return {row.wish};
+  std::vector<Pools> found;
+  for (const PlanDevice& device : devices(place)) {
+    const std::string kind = device.id.substr(0, device.id.find(':'));
+    if (std::ranges::find(one.kinds, kind) != one.kinds.end()) found.push_back({device.id});
+  }
+  std::ranges::stable_sort(found, [&](const Pools& a, const Pools& b) {
+    return pool(place, a[0]).free_bytes > pool(place, b[0]).free_bytes;
+  });
+  for (size_t i = 1; i < found.size() && std::ssize(found[0]) < one.num_devices; ++i) found[0].push_back(found[i][0]);
+  if (one.num_devices > 1 && !found.empty()) return {found[0]};
+  if (!found.empty()) return found;
+  return {one.device.empty() ? Pools() : Pools{kMainMemory}};
+}
+
+std::vector<Planner::Option> Planner::options_for(const Candidate& candidate) {
+  std::vector<Option> options;
+  for (const size_t place : places_for(candidate)) {
+    for (Pools& pools : pools_for(candidate, place)) options.push_back({place, std::move(pools)});
+  }
+  return options;
+}
+
+bool Planner::is_loading(const Option& option) {
+  return std::ranges::any_of(
+      option.pools, [&](const std::string& name) { return pool(option.place, name).loads >= input_.loads_max; });
+}
+
+// What is being freed is for the first who asked.
+bool Planner::has_taker(const PlanModel& model, const Option& option) {
+  return model.needs_bytes > 0 &&
+         std::ranges::any_of(option.pools, [&](const std::string& name) { return pool(option.place, name).is_made; });
+}
+
+bool Planner::fits(const PlanModel& model, const Option& option, bool with_leaving) {
+  const int64_t share = share_of(model, option.pools.size());
+  return share == 0 || std::ranges::all_of(option.pools, [&](const std::string& name) {
+           const Pool& one = pool(option.place, name);
+           return !one.budget_bytes || share <= one.free_bytes + (with_leaving ? one.leaving_bytes : 0);
+         });
+}
+
+bool Planner::can_ever_fit(const PlanModel& model, const Option& option) {
+  const int64_t share = share_of(model, option.pools.size());
+  return std::ranges::all_of(option.pools, [&](const std::string& name) {
+    return share <= pool(option.place, name).budget_bytes.value_or(share);
+  });
+}
+
+// In numbers: of the pool with the most room, for all models or now.
+std::string Planner::lack_of(const PlanModel& model, const std::vector<Option>& options, bool ever) {
+  int64_t most = -1, share = model.needs_bytes;
+  std::string where;
+  for (const Option& option : options) {
+    for (const std::string& name : option.pools) {
+      const Pool& one = pool(option.place, name);
+      const int64_t bytes = std::max<int64_t>(0, ever ? one.budget_bytes.value_or(0) : one.free_bytes);
+      if (bytes <= most) continue;
+      most = bytes;
+      share = share_of(model, option.pools.size());
+      where = name == kMainMemory ? "" : " on " + name;
+    }
+  }
+  if (ever) return fmt::format("needs {} of memory{}, {} are there for models", mib(share), where, mib(most));
+  return fmt::format("waits for memory{}: needs {}, {} are free", where, mib(share), mib(most));
+}
+
+void Planner::start(const Candidate& candidate, const Option& option) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  for (const std::string& name : option.pools) {
+    Pool& pool = rooms_[option.place][name];
+    pool.free_bytes -= share_of(one, option.pools.size());
+    ++pool.loads;
+  }
+  ++started_[{candidate.model_idx, option.place}];
+  const bool is_main = option.pools.empty() || option.pools.front() == kMainMemory;
+  actions_.push_back({Kind::kStart, candidate.model_idx, candidate.row_idx, "", static_cast<int32_t>(option.place),
+                      is_main ? Pools() : option.pools});
 }
 
 void Planner::try_start(const Candidate& candidate) {
@@ -326,45 +466,35 @@ void Planner::try_start(const Candidate& candidate) {
   const auto waits = [&](std::string why) {
     act_on(candidate.model_idx, Kind::kWaits, candidate.row_idx, std::move(why));
   };
-  std::vector<size_t> places = places_for(candidate);
+  const std::vector<size_t> places = places_for(candidate);
   if (places.empty()) return waits("waits for a machine that it suits");
   const bool here_alone = places.size() == 1 && places[0] == 0;
   if (here_alone && pull_first(candidate)) return;
-  int64_t budget_max = 0, free_max = 0;
-  for (const size_t place : places) {
-    budget_max = std::max(budget_max, budget(place));
-    free_max = std::max(free_max, rooms_[place].free_bytes);
-  }
-  std::erase_if(places, [&](size_t place) { return one.needs_bytes > budget(place); });
-  if (places.empty()) {
-    return waits(fmt::format("needs {} of memory, {} are there for models", mib(one.needs_bytes), mib(budget_max)));
-  }
+  std::vector<Option> options = options_for(candidate);
+  if (options.empty()) return waits("waits until this machine's devices are known");
+  const std::string never = lack_of(one, options, /*ever=*/true);
+  std::erase_if(options, [&](const Option& option) { return !can_ever_fit(one, option); });
+  if (options.empty()) return waits(never);
+  const std::string now = lack_of(one, options, /*ever=*/false);
   bool all_load = true, all_made = true;
-  for (const size_t place : places) {
-    Room& room = rooms_[place];
-    if (!one.device.empty() && room.loads[one.device] >= input_.loads_max) continue;
+  for (const Option& option : options) {
+    if (is_loading(option)) continue;
     all_load = false;
-    // What is being freed is for the first who asked.
-    if (one.needs_bytes > 0 && room.is_made) continue;
+    if (has_taker(one, option)) continue;
     all_made = false;
-    if (one.needs_bytes > room.free_bytes && one.needs_bytes > 0) continue;
-    if (place == 0 && pull_first(candidate)) return;
-    room.free_bytes -= one.needs_bytes;
-    if (!one.device.empty()) ++room.loads[one.device];
-    ++started_[{candidate.model_idx, place}];
-    actions_.push_back({Kind::kStart, candidate.model_idx, candidate.row_idx, "", static_cast<int32_t>(place)});
-    return;
+    if (!fits(one, option, /*with_leaving=*/false)) continue;
+    if (option.place == 0 && pull_first(candidate)) return;
+    return start(candidate, option);
   }
   if (all_load) return waits("waits for another model to load");
   if (all_made) return waits("waits for memory");
-  for (const size_t place : places) {
-    Room& room = rooms_[place];
-    if (room.is_made || (!one.device.empty() && room.loads[one.device] >= input_.loads_max)) continue;
-    room.is_made = one.needs_bytes <= room.free_bytes + room.leaving_bytes || make_room(candidate, place);
-    if (room.is_made) break;
+  for (const Option& option : options) {
+    if (is_loading(option) || has_taker(one, option)) continue;
+    if (!fits(one, option, /*with_leaving=*/true) && !make_room(candidate, option)) continue;
+    for (const std::string& name : option.pools) rooms_[option.place][name].is_made = true;
+    break;
   }
-  waits(fmt::format("waits for memory: needs {}, {} are free", mib(one.needs_bytes),
-                    mib(std::max<int64_t>(0, free_max))));
+  waits(now);
 }
 
 // Models that may go for the candidate's sake, the least needed first.
@@ -393,40 +523,58 @@ std::vector<int32_t> Planner::victims(const Candidate& candidate) const {
   return found;
 }
 
-bool Planner::make_room(const Candidate& candidate, size_t place) {
+// Sends models away until the option has room for the candidate, or none: false.
+bool Planner::make_room(const Candidate& candidate, const Option& option) {
   const PlanModel& one = input_.models[candidate.model_idx];
-  const auto gain = [&](int32_t model_idx) {
+  const auto gain = [&](int32_t model_idx, const std::string& name) {
     const PlanModel& other = input_.models[model_idx];
     return std::accumulate(other.rows.begin(), other.rows.end(), int64_t{0}, [&](int64_t sum, const PlanReplica& row) {
-      return sum + (static_cast<size_t>(row.place) == place ? bytes_of(other, row) : 0);
+      return sum + (static_cast<size_t>(row.place) == option.place ? bytes_of(other, row, name) : 0);
     });
   };
-  const int64_t coming = rooms_[place].free_bytes + rooms_[place].leaving_bytes;
-  int64_t lacking = one.needs_bytes - coming;
+  std::map<std::string, int64_t> lacking;
+  for (const std::string& name : option.pools) {
+    const Pool& own = pool(option.place, name);
+    if (own.budget_bytes) lacking[name] = share_of(one, option.pools.size()) - own.free_bytes - own.leaving_bytes;
+  }
+  const auto lacks = [&] { return std::ranges::any_of(lacking, [](const auto& each) { return each.second > 0; }); };
   std::vector<int32_t> chosen;
   for (const int32_t victim : victims(candidate)) {
-    if (lacking <= 0) break;
+    if (!lacks()) break;
+    const bool helps =
+        std::ranges::any_of(lacking, [&](const auto& each) { return each.second > 0 && gain(victim, each.first) > 0; });
+    if (!helps) continue;
     chosen.push_back(victim);
-    lacking -= gain(victim);
+    for (auto& [name, bytes] : lacking) bytes -= gain(victim, name);
   }
-  if (lacking <= 0) {
-    // Taken in the order of least need; one that was taken in vain stays.
-    std::erase_if(chosen, [&](int32_t victim) {
-      const bool vain = gain(victim) <= -lacking;
-      if (vain) lacking += gain(victim);
-      return vain;
-    });
-    for (const int32_t victim : chosen) {
-      act_on(victim, Kind::kEvict, -1, "another model needs the memory");
-      evicted_.insert(victim);
-    }
+  if (lacks()) return replace_own(candidate, option);
+  // Taken in the order of least need; one that was taken in vain stays.
+  std::erase_if(chosen, [&](int32_t victim) {
+    const bool vain =
+        std::ranges::all_of(lacking, [&](const auto& each) { return gain(victim, each.first) <= -each.second; });
+    if (!vain) return false;
+    for (auto& [name, bytes] : lacking) bytes += gain(victim, name);
     return true;
+  });
+  for (const int32_t victim : chosen) {
+    act_on(victim, Kind::kEvict, -1, "another model needs the memory");
+    evicted_.insert(victim);
   }
-  // No room beside the replica that it shall replace: that one goes first.
+  return true;
+}
+
+// No room beside the replica that it shall replace: that one goes first.
+bool Planner::replace_own(const Candidate& candidate, const Option& option) {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  const int64_t share = share_of(one, option.pools.size());
   for (size_t i = 0; i < one.rows.size(); ++i) {
     const PlanReplica& row = one.rows[i];
-    if (!serves(row) || counts(one, row) || row.dismissed || static_cast<size_t>(row.place) != place) continue;
-    if (one.needs_bytes > coming + bytes_of(one, row)) continue;
+    if (!serves(row) || counts(one, row) || row.dismissed || static_cast<size_t>(row.place) != option.place) continue;
+    const bool enough = std::ranges::all_of(option.pools, [&](const std::string& name) {
+      const Pool& own = pool(option.place, name);
+      return !own.budget_bytes || share <= own.free_bytes + own.leaving_bytes + bytes_of(one, row, name);
+    });
+    if (!enough) continue;
     act_on(candidate.model_idx, Kind::kDrain, static_cast<int32_t>(i), "there is no memory for both");
     return true;
   }

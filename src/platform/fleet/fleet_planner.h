@@ -6,6 +6,11 @@
 // never one that is loading or has requests, never one of a higher priority. A model that was sent away comes back by a
 // request, not by itself, so two models cannot push each other out without clients asking for both.
 //
+// Memory comes in pools: "cpu" is a machine's own, every device with memory of its own is another. Each has its budget,
+// its loads and its evictions. A replica has its share of each device that its launch names; one that may take any
+// device of some kinds gets the freest, and the machine's own memory where there is none. A device whose free memory
+// has to be measured anew, because something on it has just ended, is waited for.
+//
 // Places are machines: 0 is this one, the others stand in `nodes`. A replica goes where the fewest of its model are,
 // and among those to where most memory is free. One on a machine that is not heard counts no more until the machine is
 // back; one on a machine that drains, or that it does not suit any more, is an old one.
@@ -15,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,9 +46,11 @@ struct PlanReplica {
   bool killed = false;        // SIGKILL was sent
   int32_t failures = 0;       // in a row
   int32_t in_flight = 0;
-  int64_t bytes = 0;          // resident
-  int32_t place = 0;          // where it is
-  int32_t failed_place = -1;  // where it has failed last: gone back to only when there is no other
+  int64_t bytes = 0;                      // resident
+  int32_t place = 0;                      // where it is
+  std::vector<std::string> devices = {};  // whose memory it has there; empty: the machine's own
+  std::vector<std::string> wish = {};     // devices that it must have, "cuda:0"; empty: as the model says
+  int32_t failed_place = -1;              // where it has failed last: gone back to only when there is no other
 
   bool is_live() const {  // has a process, or an address that is not ours
     return state == ReplicaState::kLoading || state == ReplicaState::kReady || state == ReplicaState::kDraining;
@@ -56,8 +64,10 @@ struct PlanModel {
   bool awake = true;     // shall be in memory
   bool leaving = false;  // is being terminated
   int64_t keep_alive_ms = -1;
-  int64_t needs_bytes = 0;  // of one replica; 0: unknown, or none of this machine's
-  std::string device;       // empty: none of this machine's
+  int64_t needs_bytes = 0;         // of one replica; 0: unknown, or none of this machine's
+  std::string device;              // "cpu"; empty: computes elsewhere, and counts nowhere
+  int32_t num_devices = 1;         // of these kinds, for one replica
+  std::vector<std::string> kinds;  // of devices, one of which it takes where a machine has any: "cuda"
   FilesState files = FilesState::kHere;
   int64_t files_retry_ms = 0;
   std::vector<bool> suits;  // by place: it may run there; empty: here alone
@@ -67,16 +77,25 @@ struct PlanModel {
   std::vector<PlanReplica> rows;
 };
 
+struct PlanDevice {
+  std::string id;                       // "cuda:0"
+  std::optional<int64_t> budget_bytes;  // for all models on it, what runs included; none: not known, and not counted
+  bool is_settling = false;             // something on it has ended since it was measured
+};
+
 struct PlanNode {
   int64_t budget_bytes = 0;  // for all models there, what runs included
-  bool is_ready = false;     // is heard and can be reached
+  std::vector<PlanDevice> devices = {};
+  bool is_ready = false;  // is heard and can be reached
   bool drains = false;
 };
 
 struct PlanInput {
   int64_t now_ms = 0;
   int64_t budget_bytes = 0;  // of this machine, for all models together, what runs included
-  bool drains = false;       // this machine
+  std::vector<PlanDevice> devices = {};
+  bool knows_devices = true;  // of this machine: until then nothing that wants one is started here
+  bool drains = false;        // this machine
   std::vector<PlanNode> nodes;
   int32_t loads_max = 1;  // at once on one device
   int32_t pulls_max = 2;
@@ -106,8 +125,9 @@ struct PlanAction {
   Kind kind = Kind::kAdd;
   int32_t model_idx = 0;
   int32_t row_idx = -1;
-  std::string reason;  // one line; of kWaits, kKill, kDrain, kEvict
-  int32_t place = 0;   // of kStart
+  std::string reason;                     // one line; of kWaits, kKill, kDrain, kEvict
+  int32_t place = 0;                      // of kStart
+  std::vector<std::string> devices = {};  // of kStart: whose memory it gets; empty: the machine's own
 };
 
 std::vector<PlanAction> plan_fleet(const PlanInput& input);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/fleet/device_wish.h"
 #include "platform/fleet/fleet.h"
 #include "platform/fleet/fleet_planner.h"
 #include "platform/fleet/model_facts.h"
@@ -23,9 +24,10 @@ namespace quern {
 // One row of the planner with the process behind it. The planner's fields that are copies of others (in_flight, bytes)
 // are filled in when it is asked.
 struct FleetReplica {
-  std::string id;           // "UID-0"
-  std::string node;         // where it is; empty: this machine, or nowhere
-  std::string failed_node;  // where it has failed last, kThisNode among them
+  std::string id;                    // "UID-0"
+  std::string node;                  // where it is; empty: this machine, or nowhere
+  std::string failed_node;           // where it has failed last, kThisNode among them
+  std::vector<std::string> devices;  // whose memory it has there; empty: the machine's own
   int64_t node_pid = 0;
   double node_progress = 0;
   ReplicaState node_state = ReplicaState::kLoading;  // as its node calls it, while it loads
@@ -46,9 +48,16 @@ struct FleetReplica {
   std::filesystem::path log_file;
 };
 
+// The memory of a machine's devices, as it was measured last.
+struct FleetDevices {
+  std::vector<DeviceMemory> found;
+  std::map<std::string, int64_t> freed_ms;  // when a replica on it ended last, by device
+};
+
 // A machine that has joined. Its heartbeats and its answers to our own questions tell whether it is there.
 struct FleetNode {
   NodeJoin join;
+  FleetDevices devices;
   bool drains = false;
   bool heard = false;  // since it joined, or since this fleet was opened
   bool lost = true;
@@ -97,7 +106,7 @@ struct FleetShared {
   std::mutex view_mutex;
   std::shared_ptr<const std::vector<ModelView>> views;  // guarded by view_mutex
   std::vector<NodeView> nodes;                          // this machine first; guarded by view_mutex
-  std::map<std::string, RouteTarget> on_nodes;          // replicas of other machines; guarded by view_mutex
+  std::map<std::string, std::vector<WorkerWay>> ways;   // by uid; guarded by view_mutex
   int64_t memory_budget = 0;                            // of this machine; guarded by view_mutex
   std::vector<FleetEvent> events;                       // of all, oldest first; guarded by view_mutex
 

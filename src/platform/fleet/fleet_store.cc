@@ -20,7 +20,7 @@ constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS workers (replica TEXT PRIMARY KEY, uid TEXT NOT NULL, pid INTEGER NOT NULL, "
     "start_time INTEGER NOT NULL, address TEXT NOT NULL, base_path TEXT NOT NULL, api_key TEXT NOT NULL, "
     "model TEXT NOT NULL, digest TEXT NOT NULL, started_ms INTEGER NOT NULL, dismissed INTEGER NOT NULL, "
-    "node TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
+    "node TEXT NOT NULL DEFAULT '', devices TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS nodes (name TEXT PRIMARY KEY, joined TEXT NOT NULL, drains INTEGER NOT NULL) WITHOUT "
     "ROWID;"
     "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, uid TEXT NOT NULL, "
@@ -34,10 +34,12 @@ Result<std::unique_ptr<Database>> open_checked(const fs::path& path) {
   if (rows.empty() || text_of(rows[0][0]) != "ok") {
     return io_error(fmt::format("{}: {}", path.string(), rows.empty() ? "no answer" : text_of(rows[0][0])));
   }
-  // Of a file from before there were machines.
-  QUERN_ASSIGN(const auto has, database->run("SELECT count(*) FROM pragma_table_info('workers') WHERE name = 'node'"));
-  if (integer_of(has[0][0]) == 0) {
-    QUERN_TRY(database->run("ALTER TABLE workers ADD COLUMN node TEXT NOT NULL DEFAULT ''"));
+  // Of a file from before there were machines, or budgets of devices.
+  for (const char* column : {"node", "devices"}) {
+    QUERN_ASSIGN(const auto has, database->run("SELECT count(*) FROM pragma_table_info('workers') WHERE name = ?1",
+                                               {std::string(column)}));
+    if (integer_of(has[0][0]) > 0) continue;
+    QUERN_TRY(database->run(fmt::format("ALTER TABLE workers ADD COLUMN {} TEXT NOT NULL DEFAULT ''", column)));
   }
   return database;
 }
@@ -110,7 +112,7 @@ Result<std::vector<StoredModelRow>> FleetStore::models(std::vector<std::string>&
 Result<std::vector<StoredWorkerRow>> FleetStore::workers() {
   QUERN_ASSIGN(const auto rows,
                database_->run("SELECT replica, uid, pid, start_time, address, base_path, api_key, model, digest, "
-                              "started_ms, dismissed, node FROM workers ORDER BY replica"));
+                              "started_ms, dismissed, node, devices FROM workers ORDER BY replica"));
   std::vector<StoredWorkerRow> workers;
   for (const auto& row : rows) {
     workers.push_back({.replica = text_of(row[0]),
@@ -123,7 +125,8 @@ Result<std::vector<StoredWorkerRow>> FleetStore::workers() {
                        .model = text_of(row[7]),
                        .digest = text_of(row[8]),
                        .started_ms = integer_of(row[9]),
-                       .dismissed = integer_of(row[10]) != 0});
+                       .dismissed = integer_of(row[10]) != 0,
+                       .devices = text_of(row[12])});
   }
   return workers;
 }
@@ -146,8 +149,8 @@ Status FleetStore::remove_model(const std::string& uid) {
 Status FleetStore::put_worker(const StoredWorkerRow& row) {
   QUERN_TRY(database_->run(
       "INSERT OR REPLACE INTO workers (replica, uid, pid, start_time, address, base_path, api_key, "
-      "model, digest, started_ms, dismissed, node) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-      "?12)",
+      "model, digest, started_ms, dismissed, node, devices) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+      "?12, ?13)",
       {row.replica, row.uid, row.process.pid, row.process.start_time, row.address, row.base_path, row.api_key,
        row.model, row.digest, row.started_ms, int64_t{row.dismissed}, row.node}));
   return {};

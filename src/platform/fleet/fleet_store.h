@@ -34,6 +34,7 @@ struct StoredWorkerRow {
   std::string digest;      // of the options that it was started with
   int64_t started_ms = 0;  // since 1970
   bool dismissed = false;
+  std::string devices = {};  // "cuda:0,1"; empty: none
 };
 
 struct StoredNodeRow {

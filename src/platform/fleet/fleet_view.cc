@@ -50,6 +50,7 @@ ReplicaView FleetOwner::view_of(const FleetModel& model, const FleetReplica& rep
           .load_seconds = replica.load_seconds,
           .progress = progress_of(model, replica),
           .message = replica.message,
+          .devices = replica.devices,
           .log_file = replica.node.empty() ? replica.log_file : std::filesystem::path()};
 }
 
@@ -84,17 +85,25 @@ void FleetOwner::publish() {
   auto views = std::make_shared<std::vector<ModelView>>();
   for (const auto& model : models_) views->push_back(view_of(*model));
   std::vector<NodeView> nodes = node_views();
-  std::map<std::string, RouteTarget> on_nodes;
+  std::map<std::string, std::vector<WorkerWay>> ways;
   for (const auto& model : models_) {
     for (const FleetReplica& one : model->replicas) {
-      if (one.node.empty()) continue;
-      on_nodes[one.id] = {.replica = one.id, .address = one.address, .api_key = one.api_key, .model = one.model};
+      if (one.address.empty()) continue;
+      ways[model->spec.uid].push_back({.replica = one.id,
+                                       .node = one.node.empty() ? kThisNode : one.node,
+                                       .address = one.address,
+                                       .base_path = one.base_path,
+                                       .api_key = one.api_key,
+                                       .model = one.model,
+                                       .engine = one.engine,
+                                       .ready = one.plan.state == ReplicaState::kReady && !one.plan.killed,
+                                       .life = one.life});
     }
   }
   const std::lock_guard lock(shared_->view_mutex);
   shared_->views = std::move(views);
   shared_->nodes = std::move(nodes);
-  shared_->on_nodes = std::move(on_nodes);
+  shared_->ways = std::move(ways);
   shared_->memory_budget = budget_bytes_;
   changed_ = false;
 }

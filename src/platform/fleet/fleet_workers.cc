@@ -55,11 +55,6 @@ int64_t total_memory_bytes() {
   return file >> limit && limit > 0 ? std::min(total, limit) : total;  // "max": no limit
 }
 
-// 3 of "UID-3".
-int32_t number_of(const std::string& replica) {
-  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
-}
-
 bool is_private_folder(const fs::path& folder) {
   struct stat info{};
   return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
@@ -120,7 +115,12 @@ StoredWorkerRow FleetOwner::stored_row(const FleetModel& model, const FleetRepli
           .model = replica.model,
           .digest = replica.digest,
           .started_ms = replica.started_ms,
-          .dismissed = replica.plan.dismissed};
+          .dismissed = replica.plan.dismissed,
+          .devices = device_text(replica.devices)};
+}
+
+std::string FleetOwner::served_name(const FleetModel& model) const {
+  return options_.served_name ? options_.served_name(model.spec.uid) : model.spec.uid;
 }
 
 Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetReplica& replica) const {
@@ -128,7 +128,7 @@ Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetR
                     .model = model.facts.path,
                     .served_name = options_.served_name ? options_.served_name(model.spec.uid) : "",
                     .task = model.facts.task,
-                    .device = share_of_device(model.spec, number_of(replica.id)),
+                    .device = device_of(model, replica),
                     .mark = mark(replica.id)};
   switch (find_worker_kind(model.spec.engine)->address) {
     case WorkerAddress::kUrl: break;
@@ -146,6 +146,8 @@ Result<WorkerPlace> FleetOwner::make_place(const FleetModel& model, const FleetR
 // What a start is, wherever the process will be: a new life of the replica, which loads from now on.
 void FleetOwner::begin_load(const FleetModel& model, FleetReplica& replica) {
   replica.digest = model.digest;
+  replica.engine = model.spec.engine;
+  replica.adapters = model.spec.adapters;
   replica.started_ms = unix_ms();
   replica.adopted = false;
   replica.message.clear();
@@ -161,7 +163,8 @@ void FleetOwner::begin_load(const FleetModel& model, FleetReplica& replica) {
   }
 }
 
-void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
+void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica, std::vector<std::string> devices) {
+  replica.devices = std::move(devices);
   auto place = make_place(model, replica);
   if (!place) return worker_failed(model, replica, place.error().message, false);
   const WorkerCommand command = worker_command(model.spec, *place);
@@ -170,8 +173,6 @@ void FleetOwner::start_worker(FleetModel& model, FleetReplica& replica) {
   replica.api_key = command.api_key;
   replica.model = command.model;
   replica.health_path = command.health_path;
-  replica.engine = model.spec.engine;
-  replica.adapters = model.spec.adapters;
   replica.asked_ms = 0;
   replica.node.clear();
   begin_load(model, replica);
@@ -206,6 +207,7 @@ void FleetOwner::adopt(const StoredWorkerRow& row, FleetModel& model) {
   replica.engine = is_ours ? "quern" : model.spec.engine == "quern" ? "" : model.spec.engine;
   if (row.digest == model.digest) replica.adapters = model.spec.adapters;
   replica.started_ms = row.started_ms;
+  replica.devices = device_ids(row.devices);
   replica.health_path = find_worker_kind(model.spec.engine)->health_path;
   replica.process = std::move(*process);
   replica.adopted = true;
@@ -300,24 +302,30 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
   replica.message.clear();
   model.failed = false;
   model.message.clear();
-  {
-    const std::lock_guard lock(shared_->router_mutex);
-    shared_->router.set_ready(model.spec.uid,
-                              {.replica = replica.id,
-                               .address = replica.address,
-                               .base_path = replica.base_path,
-                               .api_key = replica.api_key,
-                               .model = replica.model,
-                               .engine = replica.engine,
-                               .fields = {},
-                               .adapters = adapter_calls(replica.engine, model.spec.uid, replica.adapters)},
-                              replica.life);
-  }
+  show_router(model, replica);
   const bool adopted = std::exchange(replica.adopted, false);
   const int64_t pid = replica.process ? replica.process->id().pid : replica.node_pid;
   std::string text = adopted ? fmt::format("process {}", pid) : fmt::format("loaded in {:.2f} s", replica.load_seconds);
   if (!replica.node.empty()) text += " on " + replica.node;
   event(model, replica.id, adopted ? "adopted" : "ready", std::move(text));
+}
+
+void FleetOwner::show_router(const FleetModel& model, const FleetReplica& replica) {
+  // Another machine's server knows an adapter beside its own name of the replica, whatever the engine there.
+  const bool is_here = replica.node.empty();
+  auto adapters = is_here ? adapter_calls(replica.engine, served_name(model), replica.adapters)
+                          : adapter_calls_of_node(replica.model, replica.adapters);
+  const std::lock_guard lock(shared_->router_mutex);
+  shared_->router.set_ready(model.spec.uid,
+                            {.replica = replica.id,
+                             .address = replica.address,
+                             .base_path = replica.base_path,
+                             .api_key = replica.api_key,
+                             .model = replica.model,
+                             .engine = replica.engine,
+                             .fields = {},
+                             .adapters = std::move(adapters)},
+                            replica.life);
 }
 
 void FleetOwner::clean_up(FleetModel& model, FleetReplica& replica) {
@@ -330,6 +338,7 @@ void FleetOwner::clean_up(FleetModel& model, FleetReplica& replica) {
   if (replica.address.starts_with("unix:")) fs::remove(replica.address.substr(5), ignored);
   if ((replica.process || !replica.node.empty()) && !model.leaving) stored(store_->remove_worker(replica.id));
   replica.process.reset();
+  free_devices(replica);
   replica.node.clear();
   replica.node_pid = 0;
   replica.node_progress = 0;

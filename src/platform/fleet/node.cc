@@ -11,6 +11,7 @@
 #include "engine/kv_sizing.h"
 #include "platform/catalog/engines.h"
 #include "platform/catalog/json_fields.h"
+#include "platform/fleet/device_wish.h"
 
 namespace quern {
 namespace {
@@ -262,14 +263,8 @@ bool node_suits(const NodeJoin& node, const LaunchSpec& spec) {
                                              : own != node.labels.end() && own->second == value;
     if (!carries) return false;
   }
-  constexpr std::string_view kCuda = "cuda:";
-  if (!spec.device.starts_with(kCuda)) return true;
-  for (size_t begin = kCuda.size(); begin <= spec.device.size();) {
-    const size_t end = std::min(spec.device.find(',', begin), spec.device.size());
-    if (!has_device(node.machine, std::string(kCuda) + spec.device.substr(begin, end - begin))) return false;
-    begin = end + 1;
-  }
-  return true;
+  return std::ranges::all_of(device_ids(spec.device),
+                             [&](const std::string& id) { return has_device(node.machine, id); });
 }
 
 std::string node_replica_name(const std::string& replica, const std::string& run) {

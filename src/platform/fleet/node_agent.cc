@@ -17,7 +17,7 @@ constexpr int64_t kAnswerSecondsMax = 4;  // of the server; less than the time a
 constexpr size_t kAnswerBytesMax = 16u << 20;
 constexpr std::chrono::milliseconds kPauseMin{500}, kPauseMax{2000};
 constexpr std::chrono::milliseconds kBusyInterval{250};  // while something loads or ends
-constexpr std::chrono::seconds kInventoryInterval{30};
+constexpr std::chrono::seconds kInventoryInterval{10};   // the server counts on it: kNodeInventoryMs
 
 class Agent final : public NodeAgent {
  public:

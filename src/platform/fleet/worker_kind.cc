@@ -6,7 +6,9 @@
 #include <array>
 
 #include "base/status.h"
+#include "hardware/inventory/placement.h"
 #include "platform/catalog/engines.h"
+#include "platform/fleet/device_wish.h"
 #include "platform/home.h"
 #include "platform/model_name.h"
 
@@ -91,9 +93,10 @@ Status check_device(const LaunchSpec& spec) {
     if (device == "reference") return {};
     return unsupported(fmt::format("device: {}: engine quern computes on the processor (auto, cpu)", device));
   }
-  const std::string_view rest = std::string_view(device).substr(std::min<size_t>(device.size(), 5));
-  const bool numbers = !rest.empty() && rest.find_first_not_of("0123456789,") == std::string_view::npos;
-  if (!device.starts_with("cuda:") || !numbers) {
+  const auto kinds = engine_device_kinds(spec.engine);
+  const auto name = parse_device_name(device.substr(0, device.find(',')));
+  const bool runs = name && std::ranges::find(kinds, name->kind) != kinds.end();
+  if (device_ids(device).empty() || !runs || visibility_of(device_ids(device)).first.empty()) {
     return invalid_argument(fmt::format("device: {}: must be auto, cpu or cuda:0", device));
   }
   return {};
@@ -239,7 +242,11 @@ std::vector<std::string> environment_of(const LaunchSpec& spec, const WorkerPlac
   for (const char* name : {"QUERN_API_KEY", "QUERN_WORKER_TOKEN", "VLLM_API_KEY", "LLAMA_API_KEY"}) values.erase(name);
   if (spec.engine == "vllm") values["VLLM_API_KEY"] = place.api_key;
   if (spec.engine == "llama.cpp") values["LLAMA_API_KEY"] = place.api_key;
-  if (place.device.starts_with("cuda:")) values["CUDA_VISIBLE_DEVICES"] = place.device.substr(5);
+  if (const auto visible = visibility_of(device_ids(place.device)); !visible.first.empty()) {
+    values[visible.first] = visible.second;
+    // Numbers are the tools': by address, not by speed.
+    if (place.device.starts_with("cuda:")) values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
+  }
   if (place.device == "cpu" && spec.engine != "quern") values["CUDA_VISIBLE_DEVICES"] = "";
   for (const auto& [name, value] : spec.env) values[name] = value;
   values[kReplicaVariable] = place.mark;
@@ -330,41 +337,29 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
   return command;
 }
 
-std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& uid,
+std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& served_name,
                                                   const std::vector<LaunchAdapter>& adapters) {
   if (adapters.empty()) return nullptr;
   auto calls = std::make_shared<AdapterCalls>();
   for (size_t i = 0; i < adapters.size(); ++i) {
     const std::string& name = adapters[i].name;
     AdapterCall call{.model = name, .fields = {}};
-    if (engine == "sglang") call.model = uid + ":" + name;
-    if (engine == "llama.cpp") call = {.model = uid, .fields = fmt::format(R"("lora":[{{"id":{},"scale":1}}])", i)};
+    if (engine == "sglang") call.model = served_name + ":" + name;
+    if (engine == "llama.cpp")
+      call = {.model = served_name, .fields = fmt::format(R"("lora":[{{"id":{},"scale":1}}])", i)};
     calls->emplace(name, std::move(call));
   }
   return calls;
 }
 
-std::string share_of_device(const LaunchSpec& spec, int32_t number) {
-  if (!spec.device.starts_with("cuda:") || spec.replicas < 2) return spec.device;
-  std::vector<std::string> devices;
-  for (size_t begin = 5; begin <= spec.device.size();) {
-    const size_t end = std::min(spec.device.find(',', begin), spec.device.size());
-    devices.push_back(spec.device.substr(begin, end - begin));
-    begin = end + 1;
+std::shared_ptr<const AdapterCalls> adapter_calls_of_node(const std::string& model,
+                                                          const std::vector<LaunchAdapter>& adapters) {
+  if (adapters.empty()) return nullptr;
+  auto calls = std::make_shared<AdapterCalls>();
+  for (const LaunchAdapter& adapter : adapters) {
+    calls->emplace(adapter.name, AdapterCall{.model = model + ":" + adapter.name, .fields = {}});
   }
-  const size_t share = devices.size() / static_cast<size_t>(spec.replicas);
-  if (share == 0) return spec.device;
-  const size_t first = share * static_cast<size_t>(number % spec.replicas);
-  const auto begin = devices.begin() + static_cast<std::ptrdiff_t>(first);
-  return fmt::format("cuda:{}", fmt::join(begin, begin + static_cast<std::ptrdiff_t>(share), ","));
-}
-
-std::string worker_device(const LaunchSpec& spec) {
-  if (spec.engine == "openai") return "";
-  const bool gpu_engine = spec.engine == "vllm" || spec.engine == "sglang";
-  if (spec.device.starts_with("cuda:")) return spec.device;
-  if (spec.device == "auto" && gpu_engine && std::filesystem::exists("/dev/nvidiactl")) return "cuda";
-  return "cpu";
+  return calls;
 }
 
 }  // namespace quern

@@ -40,7 +40,7 @@ struct WorkerPlace {
   std::string model;             // path, or what the engine takes as a model
   std::string served_name;       // what the worker calls it; empty: the uid
   std::string task;              // of `quern serve --task`; empty: by the files
-  std::string device = "auto";   // share_of_device()
+  std::string device = "auto";   // as LaunchSpec has it, this replica's share
   std::filesystem::path socket;  // kUnixSocket
   uint16_t port = 0;             // kLoopback
   std::string api_key;           // kLoopback
@@ -66,17 +66,15 @@ Status check_worker_here(const LaunchSpec& spec);
 // Of a spec that check_worker_spec() has passed. Values are elements of argv, never words of a shell.
 WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place);
 
-// How a worker is asked for the adapters it was started with; null: it has none.
-std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& uid,
+// How a worker that calls its model `served_name` is asked for the adapters it has; null: it has none.
+std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& served_name,
                                                   const std::vector<LaunchAdapter>& adapters);
 
-// Of the devices that a launch names, those of replica `number`: two replicas on cuda:0,1 have one each.
-std::string share_of_device(const LaunchSpec& spec, int32_t number);
+// The same of a replica that another machine's server calls `model`.
+std::shared_ptr<const AdapterCalls> adapter_calls_of_node(const std::string& model,
+                                                          const std::vector<LaunchAdapter>& adapters);
 
 // Options of `quern serve` that a launch may set, _ for -.
 std::span<const std::string_view> quern_engine_options();
-
-// The device whose memory and loads the spec's workers share with others: "cpu", "cuda:0" …; empty: none of ours.
-std::string worker_device(const LaunchSpec& spec);
 
 }  // namespace quern

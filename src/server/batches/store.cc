@@ -18,9 +18,11 @@ File file_of(const Database::Row& row) {
 
 }  // namespace
 
+// The last two are of servers from before batches were jobs.
 const char* const FileStore::kSchema =
     "CREATE TABLE IF NOT EXISTS files (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, "
-    "filename TEXT NOT NULL, purpose TEXT NOT NULL, created_at INTEGER NOT NULL, content TEXT NOT NULL);";
+    "filename TEXT NOT NULL, purpose TEXT NOT NULL, created_at INTEGER NOT NULL, content TEXT NOT NULL);"
+    "DROP TABLE IF EXISTS batch_lines; DROP TABLE IF EXISTS batches;";
 
 Result<File> FileStore::add_file(const std::string& filename, const std::string& purpose, std::string content) {
   File file{.id = random_id("file-"),

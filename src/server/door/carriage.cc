@@ -9,6 +9,7 @@
 #include "platform/people/scopes.h"
 #include "server/door/headers.h"
 #include "server/door/lease_wait.h"
+#include "server/door/stop_hook.h"
 #include "server/tracing/request_span.h"
 
 namespace quern::door {
@@ -31,21 +32,6 @@ bool is_stream(const AnswerHead& head) {
   if (type.starts_with("text/event-stream") || type.starts_with("application/x-ndjson")) return true;
   return head.chunked && !type.starts_with("application/json");
 }
-
-// Stops the call when its client leaves or the server's time is up.
-class StopHook {
- public:
-  StopHook(http::Reply& reply, WorkerCall& call) : signal_(reply.signal()) {
-    signal_->set_hook([&reply, &call] {
-      if (reply.client_gone() || reply.out_of_time()) call.stop();
-    });
-  }
-  ~StopHook() { signal_->set_hook({}); }
-  StopHook(const StopHook&) = delete;
-
- private:
-  std::shared_ptr<http::Signal> signal_;
-};
 
 // Counts a request as in flight while it lives.
 class InFlight {

@@ -40,6 +40,7 @@ class Door {
   std::optional<int64_t> clients(const std::string& model);
 
   Fleet& fleet() const { return fleet_; }
+  ConnectionPool& pool() const { return *pool_; }
 
  private:
   friend class Carriage;

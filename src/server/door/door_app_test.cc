@@ -53,7 +53,7 @@ TEST(DoorApp, ListsMetricsAndRoutes) {
   const std::string shown = ask(server, "GET /metrics", "");
   EXPECT_TRUE(has(shown, "quern_door_requests_total{model_name=\"m\",replica=\"r0\",outcome=\"ok\"} ")) << shown;
   EXPECT_TRUE(has(shown, "quern_door_requests_in_flight{model_name=\"m\",replica=\"r0\"} 0\n"));
-  EXPECT_TRUE(has(shown, "vllm:x{model_name=\"m\",replica=\"r0\"} 5\n")) << shown;
+  EXPECT_TRUE(has(shown, "vllm:x{model_name=\"m\",replica=\"r0\",node=\"local\"} 5\n")) << shown;
   (*started)->stop();
   (*started)->join();
   (*app)->stop();

@@ -9,12 +9,20 @@
 
 namespace quern::door {
 
+// Whose lines they are.
+struct WorkerLabels {
+  std::string uid, replica, node;  // become model_name, replica, node
+};
+
 class MetricsMerge {
  public:
   void add(std::string_view text);
-  // Of a worker: only families of engines ("vllm:…", "sglang:…", "llamacpp:…"). Every line gets the labels model_name
-  // and replica; a model_name that stands there is replaced. Lines that are none are left out.
-  void add_worker(std::string_view text, std::string_view uid, std::string_view replica);
+  // Of a worker: only families of engines ("vllm:…", "sglang:…", "llamacpp:…"). Every line gets the labels; those of
+  // these names that stand there are replaced. Lines that are none are left out.
+  void add_worker(std::string_view text, const WorkerLabels& labels);
+  // The same of all workers of another machine at once, told apart by the model_name they have there; lines of others
+  // are left out.
+  void add_machine(std::string_view text, const std::unordered_map<std::string, WorkerLabels>& by_name);
   std::string text() const;
 
  private:

@@ -49,6 +49,22 @@ class StaticFleet final : public Fleet {
     return view(uid, found->second);
   }
 
+  std::vector<WorkerWay> ways(const std::string& uid) const override {
+    std::vector<WorkerWay> ways;
+    const auto found = models_by_uid.find(uid);
+    if (found == models_by_uid.end()) return ways;
+    for (const StaticReplica& replica : found->second.replicas) {
+      WorkerWay way;
+      way.replica = replica.id;
+      way.node = "local";
+      way.address = replica.address;
+      way.api_key = found->second.api_key;
+      way.ready = true;
+      ways.push_back(std::move(way));
+    }
+    return ways;
+  }
+
   void lease(RouteRequest request, std::chrono::milliseconds, std::function<void(LeaseResult)> done) override {
     if (on_request) on_request(request);
     if (refusal) return done(std::unexpected(*refusal));

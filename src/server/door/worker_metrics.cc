@@ -1,7 +1,12 @@
 #include "server/door/worker_metrics.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <map>
 
 #include "platform/fleet/node.h"
 #include "server/door/metrics_merge.h"
@@ -10,47 +15,100 @@
 namespace quern::door {
 namespace {
 
-constexpr int kReplicasMax = 64;
-constexpr size_t kBytesMax = 1u << 20;
-constexpr std::chrono::seconds kTimeOfOne{1}, kTimeOfAll{3};
+constexpr size_t kReplicasMax = 64;  // of this machine
+constexpr size_t kMachinesMax = 64;
+constexpr size_t kBytesMax = 1u << 20, kMachineBytesMax = 8u << 20;
+constexpr std::chrono::seconds kTimeOfAll{2};
 
-using Clock = std::chrono::steady_clock;
+// One text of metrics that is on its way.
+struct Source {
+  WorkerAddress address;
+  std::string api_key;
+  size_t bytes_max = kBytesMax;
+  WorkerLabels labels;                                    // of a worker of this machine
+  std::unordered_map<std::string, WorkerLabels> by_name;  // of another machine
+  std::shared_ptr<WorkerCall> call;
+  std::string text;  // empty when nothing whole came
+};
 
-// Empty when nothing whole came.
-asio::awaitable<std::string> metrics_of(WorkerAddress address, ConnectionPool& pool) {
-  const auto strand = co_await asio::this_coro::executor;
-  const auto call = std::make_shared<WorkerCall>(pool, std::move(address));
-  asio::steady_timer timer(strand, kTimeOfOne);
-  timer.async_wait([weak = std::weak_ptr(call)](const error_code& cancelled) {
-    if (const auto late = weak.lock(); late && !cancelled) late->stop();
-  });
+// All are asked side by side, so one that hangs takes nobody else's time.
+struct Gathering {
+  explicit Gathering(const asio::any_io_executor& strand) : timer(strand) {}
+  std::vector<Source> sources;
+  size_t open = 0;
+  asio::steady_timer timer;  // until the last has answered, or time is up
+};
+
+asio::awaitable<void> ask(std::shared_ptr<Gathering> gathering, size_t index) {
+  Source& source = gathering->sources[index];
+  const std::shared_ptr<WorkerCall> call = source.call;
   WorkerRequest request;
   request.method = "GET";
   request.target = "/metrics";
+  if (!source.api_key.empty()) request.headers.emplace_back("Authorization", "Bearer " + source.api_key);
   std::string text;
   bool more = co_await call->begin(request);
   more = more && call->head().status == 200;
-  while (more && text.size() <= kBytesMax) more = co_await call->read(text);
-  if (call->end() != CallEnd::kWhole) text.clear();
-  co_return text;
+  while (more && text.size() <= source.bytes_max) more = co_await call->read(text);
+  if (call->end() == CallEnd::kWhole) source.text = std::move(text);
+  if (--gathering->open == 0) gathering->timer.cancel();
+}
+
+bool counts(const ModelView& model, const WorkerWay& way) {
+  return way.ready && model.spec.engine != "openai";
+}
+
+// What there is to ask: each worker of this machine, and each other machine once.
+std::vector<Source> sources_of(const Fleet& fleet) {
+  std::vector<Source> sources;
+  std::map<std::string, Source> machines;  // by name
+  for (const ModelView& model : fleet.models()) {
+    for (const WorkerWay& way : fleet.ways(model.spec.uid)) {
+      auto address = parse_worker_address(way.address);
+      if (!counts(model, way) || !address) continue;
+      WorkerLabels labels{.uid = model.spec.uid, .replica = way.replica, .node = way.node};
+      if (way.node == kThisNode) {
+        if (sources.size() >= kReplicasMax) continue;
+        Source& one = sources.emplace_back();
+        one.address = std::move(*address);
+        one.labels = std::move(labels);
+        continue;
+      }
+      if (!machines.contains(way.node) && machines.size() >= kMachinesMax) continue;
+      Source& machine = machines[way.node];
+      machine.address = std::move(*address);
+      machine.api_key = way.api_key;
+      machine.bytes_max = kMachineBytesMax;
+      machine.by_name[way.model] = std::move(labels);
+    }
+  }
+  for (auto& [name, machine] : machines) sources.push_back(std::move(machine));
+  return sources;
 }
 
 }  // namespace
 
 asio::awaitable<std::string> with_worker_metrics(const std::string& own, const Fleet& fleet, ConnectionPool& pool) {
+  const asio::any_io_executor strand = co_await asio::this_coro::executor;
+  const auto gathering = std::make_shared<Gathering>(strand);
+  gathering->sources = sources_of(fleet);
+  gathering->open = gathering->sources.size();
+  gathering->timer.expires_after(kTimeOfAll);
+  for (size_t i = 0; i < gathering->sources.size(); ++i) {
+    Source& source = gathering->sources[i];
+    source.call = std::make_shared<WorkerCall>(pool, source.address);
+    asio::co_spawn(strand, ask(gathering, i), asio::detached);
+  }
+  error_code ignored;
+  if (gathering->open > 0) co_await gathering->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   MetricsMerge merge;
   merge.add(own);
-  const auto deadline = Clock::now() + kTimeOfAll;
-  int asked = 0;
-  for (const ModelView& model : fleet.models()) {
-    if (model.spec.engine == "openai") continue;
-    for (const ReplicaView& replica : model.replicas) {
-      if (replica.node != kThisNode && !replica.node.empty()) continue;  // its machine has a /metrics of its own
-      auto address = parse_worker_address(replica.address);
-      if (replica.state != ReplicaState::kReady || !address) continue;
-      if (asked++ == kReplicasMax || Clock::now() > deadline) co_return merge.text();
-      const std::string text = co_await metrics_of(std::move(*address), pool);
-      merge.add_worker(text, model.spec.uid, replica.id);
+  for (Source& source : gathering->sources) {
+    if (source.text.empty()) source.call->stop();  // it may still hang
+    if (source.by_name.empty()) {
+      merge.add_worker(source.text, source.labels);
+    } else {
+      merge.add_machine(source.text, source.by_name);
     }
   }
   co_return merge.text();

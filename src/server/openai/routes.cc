@@ -6,12 +6,12 @@
 
 namespace quern::openai {
 
-Routes routes(const AdapterRules& adapters) {
+Routes routes(const AdapterRules& adapters, door::Door* door) {
   return {
       traced({"POST", "/v1/chat/completions", chat_completions}),
       traced({"POST", "/v1/completions", completions}),
-      needs(people::Scope::kModelsWrite, {"POST", "/v1/load_lora_adapter", load_adapter(adapters)}),
-      needs(people::Scope::kModelsWrite, {"POST", "/v1/unload_lora_adapter", unload_adapter(adapters)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/load_lora_adapter", load_adapter(adapters, door)}),
+      needs(people::Scope::kModelsWrite, {"POST", "/v1/unload_lora_adapter", unload_adapter(adapters, door)}),
       traced({"POST", "/v1/embeddings", embeddings}),
       traced({"POST", "/score", score}),
       traced({"POST", "/v1/score", score}),

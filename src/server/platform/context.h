@@ -5,6 +5,10 @@
 #include "server/api_error.h"
 #include "server/platform/running_requests.h"
 
+namespace quern::door {
+class Door;
+}
+
 namespace quern::platform {
 
 struct Context {
@@ -12,6 +16,7 @@ struct Context {
   bool changes_allowed = false;  // whoever gets as far as a route may launch, stop and register: files, programs and
                                  // variables of this machine are his to name
   RunningRequests* running = nullptr;
+  const door::Door* door = nullptr;  // of the fleet
 
   // The fleet, or why there is none: 400.
   ApiResult<Fleet*> find_fleet() const;

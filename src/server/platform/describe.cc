@@ -104,6 +104,14 @@ std::vector<std::string> abilities_of(const ModelView& model) {
   return words;
 }
 
+// 0 of "cuda:0"; null: none.
+Json device_numbers(const std::vector<std::string>& devices) {
+  if (devices.empty()) return nullptr;
+  Json numbers = Json::array();
+  for (const std::string& id : devices) numbers.push_back(std::atoi(id.c_str() + id.find(':') + 1));
+  return numbers;
+}
+
 Json describe(const ReplicaView& replica, const ModelView& model) {
   return {{"id", replica.id},
           {"state", replica_state_name(replica.state)},
@@ -121,8 +129,8 @@ Json describe(const ReplicaView& replica, const ModelView& model) {
           {"replica_uid", nullptr},
           {"worker_address", replica.node},
           {"model_address", text_or_null(replica.address)},
-          {"accelerators", nullptr},
-          {"gpu_idx", nullptr},
+          {"accelerators", replica.devices.empty() ? Json(nullptr) : Json(replica.devices)},
+          {"gpu_idx", device_numbers(replica.devices)},
           {"status", replica_word(replica.state)},
           {"created_ts", model.created},
           {"error_message", text_or_null(replica.message)}};

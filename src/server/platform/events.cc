@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/status.h"
+#include "server/door/machine_log.h"
 #include "server/offload.h"
 #include "server/platform/launch.h"
 #include "server/platform/routes.h"
@@ -115,6 +116,7 @@ struct LogQuery {
   ReplicaView replica;
   size_t bytes = 0;
   bool follow = false;
+  int64_t from = -1;  // where in the file to begin; -1: `bytes` before its end
 };
 
 ApiResult<LogQuery> read_log_query(const Context& context, const http::Request& request) {
@@ -124,12 +126,14 @@ ApiResult<LogQuery> read_log_query(const Context& context, const http::Request& 
   if (!bytes) return std::unexpected(bytes.error());
   const auto follow = read_flag(request, "follow", false);
   if (!follow) return std::unexpected(follow.error());
+  const auto from = read_number("from", request.query_value("from"), -1, INT64_MAX);
+  if (!from) return std::unexpected(from.error());
   const auto view = context.fleet == nullptr ? std::nullopt : context.fleet->model(request.params[0]);
   if (!view) return std::unexpected(unknown_model(request.params[0]));
   const std::string wanted(request.query_value("replica").value_or(""));
   for (const ReplicaView& replica : view->replicas) {
     const bool fits = wanted.empty() || replica.id == wanted || std::to_string(replica_index(replica.id)) == wanted;
-    if (fits) return LogQuery{replica, static_cast<size_t>(*bytes), *follow};
+    if (fits) return LogQuery{replica, static_cast<size_t>(*bytes), *follow, *from};
   }
   return std::unexpected(ApiError{
       .status = 404, .message = fmt::format("{} has no replica {}", request.params[0], wanted), .param = "replica"});
@@ -155,18 +159,50 @@ std::string read_piece(const std::filesystem::path& path, int64_t& offset) {
   return piece;
 }
 
-awaitable<void> follow_log(const Fleet& fleet, const std::string& uid, const LogQuery& query, http::Reply& reply) {
-  int64_t offset = std::max<int64_t>(0, size_of(query.replica.log_file) - static_cast<int64_t>(query.bytes));
-  co_await reply.start_stream(200, "text/plain; charset=utf-8", {});
+std::optional<ReplicaView> replica_now(const Fleet& fleet, const std::string& uid, const std::string& id) {
+  const auto view = fleet.knows(uid) ? fleet.model(uid) : std::nullopt;
+  if (!view) return std::nullopt;
+  const auto replica = std::ranges::find(view->replicas, id, &ReplicaView::id);
+  return replica == view->replicas.end() ? std::nullopt : std::optional(*replica);
+}
+
+// Until the replica is gone or on another machine, or the client has left.
+awaitable<void> follow_file(const Fleet& fleet, const std::string& uid, const ReplicaView& replica, int64_t offset,
+                            http::Reply& reply) {
   while (!reply.client_gone() && !reply.out_of_time()) {
-    const bool known = fleet.knows(uid);
-    const std::string piece = read_piece(query.replica.log_file, offset);
+    // Asked before the file: what was written last must not be missed.
+    const auto now = replica_now(fleet, uid, replica.id);
+    const std::string piece = read_piece(replica.log_file, offset);
     if (!piece.empty()) {
       if (!co_await reply.write(piece)) co_return;
       continue;
     }
-    if (!known) break;
+    if (!now || now->log_file.empty()) co_return;
     co_await pause(reply, kFollowPause);
+  }
+}
+
+// The replica's log wherever it runs, one machine after the other.
+awaitable<void> follow_log(const Context& context, const std::string& uid, const LogQuery& query, http::Reply& reply) {
+  const int64_t size = size_of(query.replica.log_file);
+  int64_t offset = std::max<int64_t>(0, size - static_cast<int64_t>(query.bytes));
+  // Of a file that has been begun anew since, all is new.
+  if (query.from >= 0) offset = query.from <= size ? query.from : 0;
+  http::Headers headers;
+  if (!query.replica.log_file.empty()) headers.emplace_back(door::kLogOffsetHeader, std::to_string(offset));
+  co_await reply.start_stream(200, "text/plain; charset=utf-8", std::move(headers));
+  size_t bytes = query.bytes;
+  for (std::optional<ReplicaView> replica = query.replica; replica && !reply.client_gone() && !reply.out_of_time();
+       replica = replica_now(*context.fleet, uid, query.replica.id)) {
+    if (!replica->log_file.empty()) {
+      co_await follow_file(*context.fleet, uid, *replica, offset, reply);
+    } else if (context.door != nullptr) {
+      co_await door::follow_machine_log(*context.door, uid, replica->id, bytes, reply);
+    } else {
+      break;
+    }
+    offset = 0;
+    bytes = kLogBytesMax;
   }
   co_await reply.end_stream();
 }
@@ -176,9 +212,7 @@ RouteFunction logs_route(const Context& context) {
     const auto query = read_log_query(context, request);
     if (!query) co_return co_await send_error(reply, query.error());
     const std::string& uid = request.params[0];
-    if (query->follow && !query->replica.log_file.empty()) {
-      co_return co_await follow_log(*context.fleet, uid, *query, reply);
-    }
+    if (query->follow) co_return co_await follow_log(context, uid, *query, reply);
     const std::function<Result<std::string>()> read = [&] {
       return context.fleet->log_tail(uid, query->replica.id, query->bytes);
     };
