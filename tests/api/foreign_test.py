@@ -1,15 +1,27 @@
 """A model that is served by somebody else's server (engine openai, here a second quern) is asked in every dialect: what
 comes through the door is what that server says when it is asked in the same dialect itself."""
 import json
+import pathlib
 import sys
 import tempfile
 import unittest
 
 from platform_server import FleetServer
-from quern_server import BERT, PARIS, RERANKER, WEATHER, Server, chat, thinker
+from quern_server import BERT, PARIS, RERANKER, THINKING_TEMPLATE, WEATHER, Server, chat, thinker
 
+# The thinker's template, without thinking.
+CALLING_TEMPLATE = THINKING_TEMPLATE[:THINKING_TEMPLATE.rindex("<think>")] + "{% endif %}"
 TURN = [{"role": "user", "content": "the tide"}]
+# Nothing in OpenAI's API forbids thinking; so both are asked to do as they like.
+ADAPTIVE = {"type": "adaptive"}
 TOOL = {"name": "weather", "description": "of a city", "input_schema": WEATHER}
+
+
+def caller(folder):
+    model = thinker(folder).rename(pathlib.Path(folder) / "caller")
+    config = json.loads((model / "tokenizer_config.json").read_text())
+    (model / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": CALLING_TEMPLATE}))
+    return model
 
 
 class ForeignTest(unittest.TestCase):
@@ -17,11 +29,12 @@ class ForeignTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.theirs = Server("--max-model-len", "512", models=(thinker(cls.folder.name), BERT, RERANKER))
+        models = (caller(cls.folder.name), thinker(cls.folder.name), BERT, RERANKER)
+        cls.theirs = Server("--max-model-len", "512", models=models)
         cls.addClassCleanup(cls.theirs.stop)
         cls.ours = FleetServer()
         cls.addClassCleanup(cls.ours.stop)
-        for uid in ("thinker", BERT.name, RERANKER.name):
+        for uid in ("caller", "thinker", BERT.name, RERANKER.name):
             cls.ours.ok("/v1/models", {"uid": "far-" + uid, "model_name": uid, "engine": "openai",
                                        "model_path": cls.theirs.url + "/v1"})
 
@@ -30,7 +43,8 @@ class ForeignTest(unittest.TestCase):
         return (self.ours.ok(path, {**body, "model": "far-" + body["model"]}), self.theirs.ok(path, body))
 
     def test_messages(self):
-        body = {"model": "thinker", "max_tokens": 40, "temperature": 0, "messages": TURN, "system": "be short"}
+        body = {"model": "thinker", "max_tokens": 40, "temperature": 0, "messages": TURN, "system": "be short",
+                "thinking": ADAPTIVE}
         here, there = self.both("/v1/messages", body)
         self.assertEqual(here["content"], there["content"])
         self.assertEqual((here["stop_reason"], here["model"]), (there["stop_reason"], "far-thinker"))
@@ -39,18 +53,20 @@ class ForeignTest(unittest.TestCase):
         said = [json.loads(data) for _, data in events]
         text = "".join(event["delta"].get("text", "") for event in said if event["type"] == "content_block_delta")
         self.assertEqual(text, "".join(block.get("text", "") for block in there["content"]))
+        thought = "".join(event["delta"].get("thinking", "") for event in said if event["type"] == "content_block_delta")
+        self.assertEqual(thought, "".join(block.get("thinking", "") for block in there["content"]))
         self.assertEqual([event["type"] for event in said][-3:], ["content_block_stop", "message_delta", "message_stop"])
         self.assertEqual(said[-2]["usage"]["output_tokens"], there["usage"]["output_tokens"])
 
     def test_calls(self):
-        body = {"model": "thinker", "max_tokens": 200, "temperature": 0, "messages": TURN, "tools": [TOOL],
+        body = {"model": "caller", "max_tokens": 200, "temperature": 0, "messages": TURN, "tools": [TOOL],
                 "tool_choice": {"type": "tool", "name": "weather"}}
         here, there = self.both("/v1/messages", body)
         self.assertEqual(here["stop_reason"], "tool_use")
         call = here["content"][-1]
         self.assertEqual((call["type"], call["name"], call["input"]), ("tool_use", "weather", PARIS))
         self.assertEqual(there["content"][-1]["input"], PARIS)
-        events = self.ours.events("/v1/messages", {**body, "model": "far-thinker", "stream": True})
+        events = self.ours.events("/v1/messages", {**body, "model": "far-caller", "stream": True})
         pieces = [json.loads(data)["delta"].get("partial_json", "") for name, data in events
                   if name == "content_block_delta"]
         self.assertEqual(json.loads("".join(pieces)), PARIS)
