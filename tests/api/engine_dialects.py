@@ -2,6 +2,7 @@
 model name, engine); `ALL` is run against every engine that is on the machine, so what they assert holds of all of them."""
 import http.client
 import json
+import pathlib
 import socket
 import time
 
@@ -87,41 +88,31 @@ def anthropic(test, server, model, engine):
     end = json.loads(events[-2][1])
     test.assertEqual(end["usage"]["output_tokens"], whole["usage"]["output_tokens"])
     test.assertEqual(end["delta"]["stop_reason"], whole["stop_reason"])
-    forced = {**body, "max_tokens": 64, "tool_choice": {"type": "tool", "name": "weather"},
-              "tools": [{"name": "weather", "description": "of a city", "input_schema": SCHEMA}]}
-    if has_tools(engine):
-        answer = server.ok("/v1/messages", forced)
-        test.assertEqual(answer["stop_reason"], "tool_use", answer)
-        call = answer["content"][-1]
-        test.assertEqual((call["type"], call["name"]), ("tool_use", "weather"))
-        test.assertIn(call["input"]["city"], ("Paris", "Rome"))
-        back = {**body, "tools": forced["tools"], "messages": body["messages"] + [
-            {"role": "assistant", "content": [call]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "rain"}]}]}
-        test.assertTrue(server.ok("/v1/messages", back)["content"])
 
 
-def has_tools(engine):
-    return engine in ("llama.cpp", "vllm")
-
-
-def openai_tools(test, server, model, engine):
-    if not has_tools(engine):
-        return
-    body = chat_body(model, max_tokens=64, tools=[{"type": "function", "function": TOOL}],
-                     tool_choice={"type": "function", "function": {"name": "weather"}})
-    if engine == "llama.cpp":
-        body["tool_choice"] = "required"  # it knows no other
+def tools(test, server, model, engine):
+    """Calls that must be made, in both dialects, whole and streamed, and what follows one."""
+    turn = [{"role": "user", "content": QUESTION}]
+    body = chat_body(model, max_tokens=64, tools=[{"type": "function", "function": TOOL}], tool_choice="required")
     call = server.ok("/v1/chat/completions", body)["choices"][0]["message"]["tool_calls"][0]
     test.assertEqual(call["function"]["name"], "weather")
     test.assertIn(json.loads(call["function"]["arguments"])["city"], ("Paris", "Rome"))
-    events = server.events("/v1/messages", {
-        "model": model, "max_tokens": 64, "temperature": 0, "stream": True, "tool_choice": {"type": "any"},
-        "tools": [{"name": "weather", "description": "of a city", "input_schema": SCHEMA}],
-        "messages": [{"role": "user", "content": QUESTION}]})
+    asked = {"model": model, "max_tokens": 64, "temperature": 0, "messages": turn, "tool_choice": {"type": "any"},
+             "tools": [{"name": "weather", "description": "of a city", "input_schema": SCHEMA}]}
+    answer = server.ok("/v1/messages", asked)
+    test.assertEqual(answer["stop_reason"], "tool_use", answer)
+    call = answer["content"][-1]
+    test.assertEqual((call["type"], call["name"]), ("tool_use", "weather"))
+    test.assertIn(call["input"]["city"], ("Paris", "Rome"))
+    events = server.events("/v1/messages", {**asked, "stream": True})
     pieces = [json.loads(data)["delta"] for name, data in events if name == "content_block_delta"]
     arguments = "".join(piece["partial_json"] for piece in pieces if piece["type"] == "input_json_delta")
-    test.assertIn(json.loads(arguments)["city"], ("Paris", "Rome"))
+    test.assertEqual(json.loads(arguments), call["input"])
+    del asked["tool_choice"]
+    back = {**asked, "messages": turn + [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "rain"}]}]}
+    test.assertTrue(server.ok("/v1/messages", back)["content"])
 
 
 def ollama(test, server, model, engine):
@@ -202,8 +193,9 @@ def cancel(test, server, model, engine):
 def busy(server, model, engine):
     """Does the engine itself compute? Asked at its own door, with its own key."""
     pid = server.get(f"/v1/models/{model}")[1]["replicas"][0]["pid"]
-    variables = dict(pair.split("=", 1) for pair in open(f"/proc/{pid}/environ").read().split("\0") if "=" in pair)
-    words = open(f"/proc/{pid}/cmdline").read().split("\0")
+    proc = pathlib.Path(f"/proc/{pid}")
+    variables = dict(pair.split("=", 1) for pair in (proc / "environ").read_text().split("\0") if "=" in pair)
+    words = (proc / "cmdline").read_text().split("\0")
     port = int(words[words.index("--port") + 1])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     key = variables["LLAMA_API_KEY" if engine == "llama.cpp" else "VLLM_API_KEY"]
@@ -216,7 +208,7 @@ def busy(server, model, engine):
                if line.startswith("vllm:num_requests_running"))
 
 
-ALL = (openai_chat, logprobs, structured, tokens, anthropic, openai_tools, ollama, responses, errors, cancel)
+ALL = (openai_chat, logprobs, structured, tokens, anthropic, ollama, responses, errors, cancel)
 
 
 def check(test, server, model, engine):

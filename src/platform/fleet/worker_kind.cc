@@ -164,6 +164,16 @@ std::string name_of(const LaunchSpec& spec, const WorkerPlace& place) {
   return spec.engine == "sglang" ? sglang_name(name) : name;
 }
 
+// llama-server's slots keep the adapters of their last request: each request names the scale of all. `chosen` past the
+// end: none.
+std::string scales_of_llama(size_t num_adapters, size_t chosen) {
+  std::string list;
+  for (size_t i = 0; i < num_adapters; ++i) {
+    list += fmt::format(R"({}{{"id":{},"scale":{}}})", i > 0 ? "," : "", i, i == chosen ? 1 : 0);
+  }
+  return fmt::format(R"("lora":[{}])", list);
+}
+
 // llama-server divides its context among a number of slots that is given, unless they share it.
 int64_t context_of_llama(const LaunchSpec& spec) {
   int64_t slots = 1;
@@ -362,14 +372,17 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
 std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& uid,
                                                   const std::vector<LaunchAdapter>& adapters) {
   if (adapters.empty()) return nullptr;
+  const bool is_llama = engine == "llama.cpp";
   auto calls = std::make_shared<AdapterCalls>();
   for (size_t i = 0; i < adapters.size(); ++i) {
     const std::string& name = adapters[i].name;
     AdapterCall call{.model = name, .fields = {}};
     if (engine == "sglang") call.model = sglang_name(uid) + ":" + name;
-    if (engine == "llama.cpp") call = {.model = uid, .fields = fmt::format(R"("lora":[{{"id":{},"scale":1}}])", i)};
+    if (is_llama) call = {.model = uid, .fields = scales_of_llama(adapters.size(), i)};
     calls->emplace(name, std::move(call));
   }
+  if (is_llama)
+    calls->emplace("", AdapterCall{.model = uid, .fields = scales_of_llama(adapters.size(), adapters.size())});
   return calls;
 }
 
