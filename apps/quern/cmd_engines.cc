@@ -17,8 +17,9 @@ struct EnginesOptions {
 };
 
 void print_check(const EngineCheck& check) {
+  const std::string version = check.version.empty() ? "" : fmt::format("  [{}]", check.version);
   if (!check.runs()) {
-    std::printf("%-10s no   %s\n", check.engine.c_str(), check.reason.c_str());
+    std::printf("%-10s no   %s%s\n", check.engine.c_str(), check.reason.c_str(), version.c_str());
     return;
   }
   std::string tags, note;
@@ -26,8 +27,8 @@ void print_check(const EngineCheck& check) {
     if (variant.reason.empty()) tags += (tags.empty() ? "" : ", ") + variant.variant->tag;
     if (variant.reason.empty() && note.empty()) note = variant.note;
   }
-  std::printf("%-10s yes  %s%s\n", check.engine.c_str(), tags.c_str(),
-              note.empty() ? "" : ("  (" + note + ")").c_str());
+  std::printf("%-10s yes  %s%s%s\n", check.engine.c_str(), tags.c_str(),
+              note.empty() ? "" : ("  (" + note + ")").c_str(), version.c_str());
   for (const VariantCheck& variant : check.variants) {
     if (!variant.reason.empty())
       std::printf("           not %s: %s\n", variant.variant->tag.c_str(), variant.reason.c_str());

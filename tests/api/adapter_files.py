@@ -31,3 +31,23 @@ def write_adapter(folder, seed, rank=4, hidden=None):
         tensors[stem + ".lora_B.weight"] = ([rows, rank], [dice.gauss(0, 0.3) for _ in range(rows * rank)])
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     return folder
+
+
+def write_gguf_adapter(path, seed, layers, width, rank=4):
+    """The same for llama-server: a GGUF file for a llama whose queries are as wide as its hidden state."""
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    words = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora"}
+    head = b"".join(text(key) + struct.pack("<I", 8) + text(value) for key, value in words.items())
+    head += text("adapter.lora.alpha") + struct.pack("<If", 6, 64.0)
+    dice = random.Random(seed)
+    infos, data = b"", b""
+    for layer in range(layers):
+        for end, shape in (("lora_a", (width, rank)), ("lora_b", (rank, width))):
+            infos += text(f"blk.{layer}.attn_q.weight.{end}") + struct.pack("<IQQIQ", 2, *shape, 0, len(data))
+            data += struct.pack(f"<{width * rank}f", *(dice.gauss(0, 0.3) for _ in range(width * rank)))
+            data += b"\0" * (-len(data) % 32)
+    whole = b"GGUF" + struct.pack("<IQQ", 3, 2 * layers, len(words) + 1) + head + infos
+    path.write_bytes(whole + b"\0" * (-len(whole) % 32) + data)
+    return path

@@ -6,11 +6,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import threading
 import time
 import unittest
 
+import engine_dialects
+from adapter_files import write_gguf_adapter
 from platform_server import FleetServer
 
 MODELS = pathlib.Path(os.environ.get("QUERN_TEST_MODELS", "/nonexistent"))
@@ -74,9 +77,14 @@ class Client(threading.Thread):
         return self.whole + self.streamed
 
 
+class SlowServer(FleetServer):
+    def connection(self, timeout=LOAD_SECONDS):
+        return super().connection(timeout)
+
+
 class MoveTest(unittest.TestCase):
     def setUp(self):
-        self.server = FleetServer()
+        self.server = SlowServer()
         self.addCleanup(self.server.stop)
 
     def shown(self):
@@ -108,6 +116,9 @@ class MoveTest(unittest.TestCase):
         answer = self.server.ok("/v1/models?wait_ready=false", body)
         self.assertEqual(answer, {"model_uid": "mover"})
         pids = self.wait_ready(engine, set())
+        # llama-server does not hold to a call that must be made.
+        more = (engine_dialects.tools,) if engine == "vllm" else ()
+        engine_dialects.check(self, self.server, "mover", engine, more)
         clients = [Client(self.server) for _ in range(2)]
         self.addCleanup(lambda: [setattr(c, "stopping", True) for c in clients])
         pids = self.move(clients, "quern", pids, engine_options={"threads": 1})
@@ -134,7 +145,94 @@ class MoveTest(unittest.TestCase):
         if folder() is None:
             self.skipTest("SKIPPED: no folder SmolLM2* with safetensors in QUERN_TEST_MODELS")
         env = {"VLLM_CPU_OMP_THREADS_BIND": "0,1", "VLLM_CPU_KVCACHE_SPACE": "2"}
-        self.there_and_back("vllm", folder(), env=env, engine_options={"max_num_seqs": 4})
+        options = {"max_num_seqs": 4, "enable_auto_tool_choice": True, "tool_call_parser": "hermes"}
+        self.there_and_back("vllm", folder(), env=env, engine_options=options)
+
+
+class LlamaServerTest(unittest.TestCase):
+    """What a launch may say to llama-server, and what becomes of its process."""
+
+    def setUp(self):
+        if not program("QUERN_LLAMA_SERVER", "llama-server"):
+            self.skipTest("SKIPPED: no llama-server (QUERN_LLAMA_SERVER, PATH)")
+        if gguf() is None:
+            self.skipTest("SKIPPED: no SmolLM2*.gguf in QUERN_TEST_MODELS")
+        self.server = FleetServer()
+        self.addCleanup(self.server.stop)
+
+    def launch(self, uid, **fields):
+        self.server.launch(uid, gguf(), engine="llama.cpp", **fields)
+
+    def replica(self, uid):
+        return self.server.get(f"/v1/models/{uid}")[1]["replicas"][0]
+
+    def say(self, model, **fields):
+        return self.server.ok("/v1/chat/completions", engine_dialects.chat_body(model, max_tokens=12, **fields))
+
+    def proc(self, uid, name):
+        return pathlib.Path(f"/proc/{self.replica(uid)['pid']}/{name}").read_text().split("\0")
+
+    def test_options_and_adapters(self):
+        paths = [write_gguf_adapter(pathlib.Path(self.server.home.name) / f"{seed}.gguf", seed, 30, 576) for seed in (1, 2)]
+        self.launch("m", context=512, kv_cache_dtype="q8_0", env={"QUERN_MARKED": "yes"},
+                    engine_options={"threads": 1, "parallel": 2, "slots": True, "flash_attn": "on"},
+                    adapters=[{"name": "one", "path": str(paths[0])}, {"name": "two", "path": str(paths[1])}])
+        words = self.proc("m", "cmdline")
+        self.assertEqual(words[words.index("--cache-type-k") + 1], "q8_0")
+        self.assertIn("QUERN_MARKED=yes", self.proc("m", "environ"))
+        # Each of the two slots has the whole context: a prompt of more than half of it is taken.
+        long = self.say("m", messages=[{"role": "user", "content": "tide " * 300}])
+        self.assertGreater(long["usage"]["prompt_tokens"], 256)
+        # The base model means none of them, whoever was asked before.
+        said = [self.say(name, cache_prompt=False)["choices"][0]["message"]["content"] for name in ("m", "one", "two", "m:one", "m")]
+        self.assertEqual(len({said[0], said[1], said[2]}), 3, said)
+        self.assertEqual((said[3], said[4]), (said[1], said[0]))
+        told = self.server.ok("/v1/messages", {"model": "two", "max_tokens": 12, "temperature": 0,
+                                               "messages": [{"role": "user", "content": engine_dialects.QUESTION}]})
+        self.assertEqual(told["model"], "two")
+        self.assertTrue(told["content"][0]["text"])
+
+    def test_embeddings(self):
+        self.launch("e", model_type="embedding", context=256, engine_options={"threads": 1, "pooling": "mean"})
+        answer = self.server.ok("/v1/embeddings", {"model": "e", "input": ["tide", "moon"]})
+        self.assertEqual([len(item["embedding"]) for item in answer["data"]], [576, 576])
+        ollama = self.server.ok("/api/embed", {"model": "e", "input": ["tide", "moon"]})
+        self.assertEqual(ollama["embeddings"], [item["embedding"] for item in answer["data"]])
+        old = self.server.ok("/api/embeddings", {"model": "e", "prompt": "tide"})
+        self.assertEqual(len(old["embedding"]), 576)
+        status, error = self.server.post("/v1/rerank", {"model": "e", "query": "a", "documents": ["b"]})
+        self.assertEqual(status, 400, error)
+        self.assertIn("reranking", error["error"]["message"])
+
+    def test_idle_crash_and_hang(self):
+        self.launch("m", context=1024, keep_alive=2)
+        self.launch("other", context=1024)
+        first = self.replica("m")["pid"]
+        self.server.wait_for(lambda: not self.replica("m")["pid"], "the idle model's end")
+        self.assertTrue(self.say("m")["choices"][0]["message"]["content"])  # loaded again by the request
+        self.assertNotEqual(self.replica("m")["pid"], first)
+
+        stream = self.server.connection()
+        stream.request("POST", "/v1/messages", json.dumps({
+            "model": "other", "max_tokens": 900, "stream": True, "messages": [{"role": "user", "content": "Tell a tale."}]}),
+            {"Content-Type": "application/json"})
+        answer = stream.getresponse()
+        head = answer.read(200)
+        killed = self.replica("other")["pid"]
+        os.kill(killed, signal.SIGKILL)
+        rest = (head + answer.read()).decode()
+        self.assertIn("event: error", rest)
+        self.assertTrue(self.say("m")["choices"][0]["message"]["content"])  # nobody else noticed
+        self.assertTrue(self.say("other")["choices"][0]["message"]["content"])
+        stuck = self.replica("other")["pid"]
+        self.assertNotEqual(stuck, killed)
+
+        os.kill(stuck, signal.SIGSTOP)
+        self.assertTrue(self.say("other")["choices"][0]["message"]["content"])  # by the one in its place
+        self.assertNotEqual(self.replica("other")["pid"], stuck)
+        kinds = [event["kind"] for event in self.server.get("/v1/models/other/events")[1]]
+        self.assertIn("died", kinds)
+        self.assertIn("stuck", kinds)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ Json engine_check_json(const EngineCheck& check) {
           {"runs", check.runs()},
           {"reason", text_or_null(check.reason)},
           {"program", text_or_null(check.program)},
+          {"version", text_or_null(check.version)},
           {"variants", std::move(variants)}};
 }
 

@@ -11,6 +11,7 @@
 #include "engine/memory_estimate.h"
 #include "hardware/inventory/tool_run.h"
 #include "platform/catalog/catalog_reader.h"
+#include "platform/catalog/engine_version.h"
 #include "platform/catalog/estimate.h"
 #include "platform/home.h"
 #include "platform/pull.h"
@@ -92,6 +93,7 @@ EngineCheck check_program(const Program& program, const CatalogModel& model,
   EngineCheck check{.engine = std::string(program.engine)};
   const auto found = find_engine_program(program.engine);
   if (found) check.program = *found;
+  if (found) check.version = engine_version(program.engine, *found);
   if (!is_text_kind(model.kind)) {
     check.reason = fmt::format("is not used for {}", model.kind);
   } else if (!found) {

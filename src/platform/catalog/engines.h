@@ -20,6 +20,7 @@ struct VariantCheck {
 struct EngineCheck {
   std::string engine;   // "quern", "vllm", "sglang", "llama.cpp", "openai"
   std::string program;  // its path; empty: ours, a remote one, or not installed
+  std::string version;  // of the program; empty: not known
   std::string reason;   // why it can run no variant at all; empty: it can run some
   std::vector<VariantCheck> variants;
 

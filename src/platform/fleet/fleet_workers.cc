@@ -311,7 +311,8 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
 }
 
 void FleetOwner::show_router(const FleetModel& model, const FleetReplica& replica) {
-  // Another machine's server knows an adapter beside its own name of the replica, whatever the engine there.
+  // Whatever the engine there, it is another machine's server that is asked: it speaks as ours does, and knows an adapter
+  // beside its own name of the replica.
   const bool is_here = replica.node.empty();
   auto adapters = is_here ? adapter_calls(replica.engine, served_name(model), replica.adapters)
                           : adapter_calls_of_node(replica.model, replica.adapters);
@@ -322,7 +323,7 @@ void FleetOwner::show_router(const FleetModel& model, const FleetReplica& replic
                              .base_path = replica.base_path,
                              .api_key = replica.api_key,
                              .model = replica.model,
-                             .engine = replica.engine,
+                             .engine = is_here ? replica.engine : "quern",
                              .fields = {},
                              .adapters = std::move(adapters)},
                             replica.life);

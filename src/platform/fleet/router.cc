@@ -11,7 +11,7 @@ bool is_overloaded(int32_t in_flight, int32_t least) {
 }
 
 const AdapterCall* find_call(const RouteTarget& target, const std::string& adapter) {
-  if (adapter.empty() || !target.adapters) return nullptr;
+  if (!target.adapters) return nullptr;
   const auto it = target.adapters->find(adapter);
   return it == target.adapters->end() ? nullptr : &it->second;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/status.h"
 #include "hardware/inventory/placement.h"
@@ -86,6 +87,8 @@ bool is_reserved_variable(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+constexpr int64_t kSlotsMax = 1024;  // of a llama-server
+
 Status check_device(const LaunchSpec& spec) {
   const std::string& device = spec.device;
   if (device == "auto" || device == "cpu" || spec.engine == "openai") return {};
@@ -153,8 +156,37 @@ void add_options(const LaunchSpec& spec, std::vector<std::string>& argv) {
   }
 }
 
+// SGLang's names have no colon: behind one it looks for an adapter.
+std::string sglang_name(std::string name) {
+  std::ranges::replace(name, ':', '-');
+  return name;
+}
+
 std::string name_of(const LaunchSpec& spec, const WorkerPlace& place) {
-  return place.served_name.empty() ? spec.uid : place.served_name;
+  const std::string& name = place.served_name.empty() ? spec.uid : place.served_name;
+  return spec.engine == "sglang" ? sglang_name(name) : name;
+}
+
+// llama-server's slots keep the adapters of their last request: each request names the scale of all. `chosen` past the
+// end: none.
+std::string scales_of_llama(size_t num_adapters, size_t chosen) {
+  std::string list;
+  for (size_t i = 0; i < num_adapters; ++i) {
+    list += fmt::format(R"({}{{"id":{},"scale":{}}})", i > 0 ? "," : "", i, i == chosen ? 1 : 0);
+  }
+  return fmt::format(R"("lora":[{}])", list);
+}
+
+// llama-server divides its context among a number of slots that is given, unless they share it.
+int64_t context_of_llama(const LaunchSpec& spec) {
+  int64_t slots = 1;
+  bool is_shared = false;
+  for (const auto& [name, value] : spec.engine_options) {
+    if (name == "parallel" || name == "np") std::from_chars(value.data(), value.data() + value.size(), slots);
+    if (name == "kv_unified") is_shared = value == "true";
+  }
+  const bool is_divided = !is_shared && slots > 1 && slots <= kSlotsMax;
+  return is_divided ? spec.context * slots : spec.context;
 }
 
 std::vector<std::string> quern_argv(const LaunchSpec& spec, const WorkerPlace& place) {
@@ -216,7 +248,7 @@ std::vector<std::string> llama_argv(const LaunchSpec& spec, const WorkerPlace& p
       place.program,       "-m", place.model, "--host", "127.0.0.1", "--port", std::to_string(place.port), "--alias",
       name_of(spec, place)};
   const auto add = [&](const char* option, std::string value) { argv.insert(argv.end(), {option, std::move(value)}); };
-  if (spec.context > 0) add("--ctx-size", std::to_string(spec.context));
+  if (spec.context > 0) add("--ctx-size", std::to_string(context_of_llama(spec)));
   if (!spec.kv_cache_dtype.empty()) {
     add("--cache-type-k", spec.kv_cache_dtype);
     add("--cache-type-v", spec.kv_cache_dtype);
@@ -248,6 +280,8 @@ std::vector<std::string> environment_of(const LaunchSpec& spec, const WorkerPlac
     if (place.device.starts_with("cuda:")) values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
   }
   if (place.device == "cpu" && spec.engine != "quern") values["CUDA_VISIBLE_DEVICES"] = "";
+  // Else each question whether it is well makes it write a token, and waits behind a long prompt.
+  if (spec.engine == "sglang") values["SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION"] = "false";
   for (const auto& [name, value] : spec.env) values[name] = value;
   values[kReplicaVariable] = place.mark;
   std::vector<std::string> environment;
@@ -296,6 +330,10 @@ Status check_worker_spec(const LaunchSpec& spec) {
   QUERN_TRY(check_device(spec));
   QUERN_TRY(check_options(spec));
   if (kind->address == WorkerAddress::kUrl) return check_url_spec(spec);
+  for (const LaunchAdapter& adapter : spec.adapters) {
+    if (spec.engine != "llama.cpp" || adapter.path.find(',') == std::string::npos) continue;
+    return unsupported(fmt::format("adapters: {}: engine llama.cpp takes no path with a comma", adapter.path));
+  }
   return {};
 }
 
@@ -332,6 +370,7 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
     command.address = socket ? "unix:" + place.socket.string() : fmt::format("http://127.0.0.1:{}", place.port);
     command.api_key = socket ? "" : place.api_key;
     command.model = place.served_name;
+    if (const std::string name = name_of(spec, place); name != spec.uid) command.model = name;
   }
   command.health_path = kind->health_path;
   return command;
@@ -340,15 +379,17 @@ WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place) {
 std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& served_name,
                                                   const std::vector<LaunchAdapter>& adapters) {
   if (adapters.empty()) return nullptr;
+  const bool is_llama = engine == "llama.cpp";
   auto calls = std::make_shared<AdapterCalls>();
   for (size_t i = 0; i < adapters.size(); ++i) {
     const std::string& name = adapters[i].name;
     AdapterCall call{.model = name, .fields = {}};
-    if (engine == "sglang") call.model = served_name + ":" + name;
-    if (engine == "llama.cpp")
-      call = {.model = served_name, .fields = fmt::format(R"("lora":[{{"id":{},"scale":1}}])", i)};
+    if (engine == "sglang") call.model = sglang_name(served_name) + ":" + name;
+    if (is_llama) call = {.model = served_name, .fields = scales_of_llama(adapters.size(), i)};
     calls->emplace(name, std::move(call));
   }
+  if (is_llama)
+    calls->emplace("", AdapterCall{.model = served_name, .fields = scales_of_llama(adapters.size(), adapters.size())});
   return calls;
 }
 

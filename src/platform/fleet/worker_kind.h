@@ -66,7 +66,8 @@ Status check_worker_here(const LaunchSpec& spec);
 // Of a spec that check_worker_spec() has passed. Values are elements of argv, never words of a shell.
 WorkerCommand worker_command(const LaunchSpec& spec, const WorkerPlace& place);
 
-// How a worker that calls its model `served_name` is asked for the adapters it has; null: it has none.
+// How a worker that calls its model `served_name` is asked for the adapters it has, and under no name for the model
+// without any, where that must be said; null: it has none.
 std::shared_ptr<const AdapterCalls> adapter_calls(std::string_view engine, const std::string& served_name,
                                                   const std::vector<LaunchAdapter>& adapters);
 

@@ -109,5 +109,29 @@ TEST(WorkerKind, WhatCannotBeHonouredIsRefused) {
   EXPECT_NE(refused({.format = "mlx"}).find("format"), std::string::npos);
 }
 
+// Seen with llama-server: a request that named no adapter was answered with the last one's.
+TEST(WorkerKind, EachRequestToLlamaServerNamesTheScaleOfAllAdapters) {
+  const auto calls = adapter_calls("llama.cpp", "m", {{"a", "/a"}, {"b", "/b"}});
+  EXPECT_EQ(calls->at("b").fields, R"("lora":[{"id":0,"scale":0},{"id":1,"scale":1}])");
+  EXPECT_EQ(calls->at("").fields, R"("lora":[{"id":0,"scale":0},{"id":1,"scale":0}])");
+  EXPECT_FALSE(adapter_calls("vllm", "m", {{"a", "/a"}})->contains(""));
+}
+
+TEST(WorkerKind, WhatEnginesWouldTakeOtherwise) {
+  LaunchSpec spec{.uid = "a:b", .engine = "llama.cpp", .context = 512, .engine_options = {{"parallel", "2"}}};
+  const auto has = [&](const char* option, const char* value) {
+    const auto argv = worker_command(spec, {.program = "p", .model = "f", .port = 1}).argv;
+    const auto it = std::ranges::find(argv, option);
+    return it != argv.end() && it + 1 != argv.end() && *(it + 1) == value;
+  };
+  EXPECT_TRUE(has("--ctx-size", "1024"));  // which it divides among two
+  spec.engine_options["kv_unified"] = "true";
+  EXPECT_TRUE(has("--ctx-size", "512"));
+  spec = {.uid = "a:b", .engine = "sglang"};
+  EXPECT_TRUE(has("--served-model-name", "a-b"));
+  EXPECT_EQ(worker_command(spec, {.program = "p", .model = "f", .port = 1}).model, "a-b");
+  EXPECT_EQ(adapter_calls("sglang", "a:b", {{"x", "/x"}})->at("x").model, "a-b:x");
+}
+
 }  // namespace
 }  // namespace quern

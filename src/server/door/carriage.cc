@@ -10,6 +10,8 @@
 #include "server/door/headers.h"
 #include "server/door/lease_wait.h"
 #include "server/door/stop_hook.h"
+#include "server/foreign/chat_answer.h"
+#include "server/offload.h"
 #include "server/tracing/request_span.h"
 
 namespace quern::door {
@@ -22,9 +24,10 @@ constexpr std::chrono::milliseconds kNoPatience{0}, kPauseBetweenRounds{250};
 constexpr int kTriesMax = 8;   // of one request, however many replicas refuse
 constexpr int kBrokenMax = 2;  // a request that breaks two workers may be what breaks them
 constexpr size_t kKeptBytesMax = 64 * 1024;
-constexpr size_t kBytesPerToken = 4;         // of a prompt that nobody has counted
-constexpr int64_t kContextGuess = 32768;     // tokens a prompt has at most, where the model does not say
-constexpr size_t kWholeBytesMax = 1u << 20;  // an answer up to here goes out in one piece, with its length
+constexpr size_t kBytesPerToken = 4;               // of a prompt that nobody has counted
+constexpr int64_t kContextGuess = 32768;           // tokens a prompt has at most, where the model does not say
+constexpr size_t kWholeBytesMax = 1u << 20;        // an answer up to here goes out in one piece, with its length
+constexpr size_t kTranslatedBytesMax = 64u << 20;  // an answer that is written anew
 
 // Sent on piece by piece, as it comes.
 bool is_stream(const AnswerHead& head) {
@@ -50,6 +53,13 @@ ApiError shutting_down() {
 
 ApiError broke_off() {
   return {.status = 502, .message = "the worker of the model broke off", .type = "worker_error", .code = "worker_died"};
+}
+
+ApiError bad_answer() {
+  return {.status = 502,
+          .message = "the worker of the model sent what is no answer",
+          .type = "worker_error",
+          .code = "bad_answer"};
 }
 
 ApiError unreachable() {
@@ -166,9 +176,13 @@ void Carriage::note(const Lease& lease, const std::string& reason) const {
   door_.log_.write(LogLevel::kWarning, "a worker did not answer to the end", fields);
 }
 
+const std::string& Carriage::worker_name(const Lease& lease) const {
+  if (!lease.model().empty()) return lease.model();
+  return adapter_.empty() ? uid_ : adapter_;
+}
+
 std::string Carriage::model_text(const Lease& lease) const {
-  const std::string& own = adapter_.empty() ? uid_ : adapter_;
-  const std::string& name = lease.model().empty() ? own : lease.model();
+  const std::string& name = worker_name(lease);
   if (scan_.is_form) return name;
   std::string text = name == scan_.model ? std::string(scan_.model_value) : dump_json(Json(name));
   if (!lease.fields().empty()) text += "," + lease.fields();
@@ -215,6 +229,45 @@ WorkerRequest Carriage::worker_request(const Lease& lease) {
   return request;
 }
 
+awaitable<ApiResult<void>> Carriage::translate(const Lease& lease) {
+  translation_.reset();
+  if (scan_.is_form || !foreign::is_foreign(lease.engine())) co_return ApiResult<void>();
+  const auto view = door_.fleet_.model(uid_);
+  const int64_t context = view ? view->context : 0;
+  if (!foreign::may_need_translation(lease.engine(), request_.path, request_.body, context)) {
+    co_return ApiResult<void>();
+  }
+  using Translated = ApiResult<std::unique_ptr<foreign::Translation>>;
+  const std::function<Translated()> work = [&]() -> Translated {
+    auto body = parse_body(request_);
+    if (!body) return std::unexpected(body.error());
+    return foreign::translate({.engine = lease.engine(),
+                               .path = request_.path,
+                               .body = *body,
+                               .shown_name = adapter_.empty() ? uid_ : adapter_,
+                               .worker_name = worker_name(lease),
+                               .context = context});
+  };
+  auto translated = co_await offload(work);
+  if (!translated) co_return std::unexpected(translated.error());
+  translation_ = std::move(*translated);
+  co_return ApiResult<void>();
+}
+
+WorkerRequest Carriage::translated_request(const Lease& lease) {
+  hides_usage_ = false;
+  WorkerRequest request{.method = "POST",
+                        .target = lease.base_path() + translation_->path,
+                        .headers = headers_for_worker(request_, reply_, lease),
+                        .body = {}};
+  std::erase_if(request.headers, [](const auto& header) { return header.first == "content-type"; });
+  request.headers.emplace_back("Content-Type", "application/json");
+  model_text_ = dump_json(translation_->body);
+  if (!lease.fields().empty()) model_text_.insert(1, lease.fields() + ",");
+  request.body.push_back(model_text_);
+  return request;
+}
+
 // What the answer has cost, on the bill of the key that asked.
 void Carriage::charge(bool is_whole) {
   if (!meter_) return;
@@ -236,7 +289,17 @@ awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Ou
   }
   WorkerCall call(*door_.pool_, std::move(*address));
   const StopHook hook(reply_, call);
-  const WorkerRequest request = worker_request(lease);
+  const auto translated = co_await translate(lease);
+  if (!translated) {
+    co_await send_error(reply_, translated.error(), route_.error_body);
+    co_return Verdict::kDone;
+  }
+  if (translation_ && translation_->answers_itself) {
+    const auto answer = translation_->whole(nullptr);
+    if (answer) co_await send_json(reply_, *answer);
+    co_return Verdict::kDone;
+  }
+  const WorkerRequest request = translation_ ? translated_request(lease) : worker_request(lease);
   if (!co_await call.begin(request)) {
     if (call.end() != CallEnd::kStopped) co_return unanswered(call, outcome);
     outcome = Lease::Outcome::kAbandoned;
@@ -247,7 +310,7 @@ awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Ou
     }
     co_return Verdict::kDone;
   }
-  co_return co_await pass_answer(call, outcome);
+  co_return co_await pass_answer(lease, call, outcome);
 }
 
 // Of a worker that sent nothing of an answer.
@@ -258,24 +321,52 @@ Carriage::Verdict Carriage::unanswered(const WorkerCall& call, Lease::Outcome& o
   return refused ? Verdict::kRefused : Verdict::kBroken;
 }
 
-awaitable<Carriage::Verdict> Carriage::pass_answer(WorkerCall& call, Lease::Outcome& outcome) {
+awaitable<Carriage::Verdict> Carriage::pass_answer(const Lease& lease, WorkerCall& call, Lease::Outcome& outcome) {
   const int status = call.head().status;
   const bool overloaded = status == 429 || status == 503;
-  const bool streamed = is_stream(call.head()) && !overloaded;
-  const size_t whole_max = overloaded ? kKeptBytesMax : kWholeBytesMax;
+  const bool refused = status >= 400 && foreign::is_foreign(lease.engine());
+  const bool is_translated = translation_ && !translation_->keeps_answer;
+  const bool must_be_whole = overloaded || refused || (is_translated && !translation_->is_stream);
+  const bool streamed = is_stream(call.head()) && !must_be_whole;
+  const size_t whole_max = overloaded ? kKeptBytesMax : is_translated ? kTranslatedBytesMax : kWholeBytesMax;
   std::string body;
   bool more = co_await call.read(body);
   counts_->first_byte_seconds.observe(std::chrono::duration<double>(Clock::now() - leased_).count());
   while (more && !streamed && body.size() <= whole_max) more = co_await call.read(body);
   if (overloaded && call.end() == CallEnd::kWhole) {
-    keep(call.head(), std::move(body));
+    keep(lease, call.head(), std::move(body));
     outcome = Lease::Outcome::kOverloaded;
     co_return Verdict::kOverloaded;
   }
   if (call.end() == CallEnd::kBroken && body.empty()) co_return unanswered(call, outcome);
+  if (refused && call.end() == CallEnd::kWhole) {
+    KeptAnswer answer{status, "", std::move(body), headers_for_client(call.head())};
+    put_in_dialect(lease, status, answer);
+    co_await reply_.send(answer.status, answer.content_type, std::move(answer.body), std::move(answer.headers));
+    co_return Verdict::kDone;
+  }
   if (!streamed && !more) co_return co_await pass_whole(call, std::move(body), outcome);
+  if (!streamed && is_translated) {
+    co_await send_error(reply_, bad_answer(), route_.error_body);
+    co_return Verdict::kDone;
+  }
   co_await pass_stream(call, std::move(body), outcome);
   co_return Verdict::kDone;
+}
+
+awaitable<void> Carriage::send_whole(int status, std::string type, std::string body, http::Headers headers) {
+  if (!translation_ || translation_->keeps_answer) {
+    co_return co_await reply_.send(status, type, std::move(body), std::move(headers));
+  }
+  // It may be long.
+  const std::function<ApiResult<Json>()> work = [&]() -> ApiResult<Json> {
+    const auto answer = parse_json(body, "the worker's answer");
+    if (answer && !translation_->is_stream) return translation_->whole(*answer);
+    return std::unexpected(bad_answer());
+  };
+  const auto answer = co_await offload(work);
+  if (!answer) co_return co_await send_error(reply_, answer.error(), route_.error_body);
+  co_await send_json(reply_, *answer);
 }
 
 awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string body, Lease::Outcome& outcome) {
@@ -286,7 +377,7 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
       meter_->see(body);
       if (meter_->told() || scan_.background) charge(true);
     }
-    co_await reply_.send(call.head().status, type, std::move(body), std::move(headers));
+    co_await send_whole(call.head().status, type, std::move(body), std::move(headers));
     co_return Verdict::kDone;
   }
   const bool stopped = call.end() == CallEnd::kStopped;
@@ -299,7 +390,9 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
 }
 
 awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease::Outcome& outcome) {
-  const std::string type = content_type_of(call.head());
+  std::optional<foreign::StreamTranslator> translator;
+  if (translation_ && !translation_->keeps_answer) translator.emplace(*translation_, route_.error_event);
+  const std::string type = translator ? translation_->stream_type() : content_type_of(call.head());
   http::Headers headers = headers_for_client(call.head());
   StreamGuard guard(type);
   UsageHider hider;
@@ -307,8 +400,9 @@ awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease
   co_await reply_.start_stream(call.head().status, type, std::move(headers));
   std::string piece = std::move(first);
   for (;;) {
-    std::string bytes = guard.push(std::move(piece));
-    if (meter_) meter_->see(bytes);
+    if (meter_ && translator) meter_->see(piece);
+    std::string bytes = translator ? translator->push(piece) : guard.push(std::move(piece));
+    if (meter_ && !translator) meter_->see(bytes);
     if (hides_usage_) bytes = hider.pass(std::move(bytes));
     bool taken = !reply_.client_gone();
     if (taken && !bytes.empty()) taken = co_await reply_.write(bytes);
@@ -318,12 +412,14 @@ awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease
       co_return;
     }
     piece.clear();
+    if (translator && translator->has_failed()) break;  // nothing that comes now is read
     const bool more = co_await call.read(piece);
     if (!more) break;
   }
   charge(call.end() == CallEnd::kWhole);
-  if (call.end() != CallEnd::kWhole) co_return co_await end_early(call, guard, outcome);
-  const std::string rest = guard.finish();
+  const bool has_failed = translator && translator->has_failed();  // and told so
+  if (call.end() != CallEnd::kWhole && !has_failed) co_return co_await end_early(call, guard, outcome);
+  const std::string rest = translator ? translator->finish() : guard.finish();
   if (!rest.empty()) co_await reply_.write(rest);
   co_await reply_.end_stream();
 }
@@ -342,8 +438,17 @@ awaitable<void> Carriage::end_early(WorkerCall& call, const StreamGuard& guard, 
   co_await reply_.end_stream();
 }
 
-void Carriage::keep(const AnswerHead& head, std::string body) {
+void Carriage::put_in_dialect(const Lease& lease, int status, KeptAnswer& answer) const {
+  if (!foreign::is_foreign(lease.engine())) return;
+  const ApiError error = foreign::error_of(lease.engine(), request_.path, status, answer.body);
+  answer.status = error.status;
+  answer.content_type = "application/json";
+  answer.body = route_.error_body(error);
+}
+
+void Carriage::keep(const Lease& lease, const AnswerHead& head, std::string body) {
   kept_ = KeptAnswer{head.status, content_type_of(head), std::move(body), headers_for_client(head)};
+  put_in_dialect(lease, head.status, *kept_);
 }
 
 awaitable<void> Carriage::send_kept() {

@@ -10,6 +10,7 @@
 #include "server/door/stream_guard.h"
 #include "server/door/usage_meter.h"
 #include "server/door/worker_call.h"
+#include "server/foreign/translation.h"
 
 namespace quern::door {
 
@@ -30,17 +31,23 @@ class Carriage {
 
   RouteRequest route_request() const;
   WorkerRequest worker_request(const Lease& lease);
+  WorkerRequest translated_request(const Lease& lease);
+  http::asio::awaitable<ApiResult<void>> translate(const Lease& lease);  // into translation_
+  const std::string& worker_name(const Lease& lease) const;
   std::string model_text(const Lease& lease) const;
   void ask_for_usage(const Lease& lease, std::string& model_text);
   void charge(bool is_whole);
   http::asio::awaitable<bool> try_replica(Lease& lease);  // false: ask the fleet again
   http::asio::awaitable<Verdict> call_worker(const Lease& lease, Lease::Outcome& outcome);
-  http::asio::awaitable<Verdict> pass_answer(WorkerCall& call, Lease::Outcome& outcome);
+  http::asio::awaitable<Verdict> pass_answer(const Lease& lease, WorkerCall& call, Lease::Outcome& outcome);
+  http::asio::awaitable<void> send_whole(int status, std::string type, std::string body, http::Headers headers);
   http::asio::awaitable<Verdict> pass_whole(WorkerCall& call, std::string body, Lease::Outcome& outcome);
   http::asio::awaitable<void> pass_stream(WorkerCall& call, std::string first, Lease::Outcome& outcome);
   http::asio::awaitable<void> end_early(WorkerCall& call, const StreamGuard& guard, Lease::Outcome& outcome);
   http::asio::awaitable<void> pause() const;
-  void keep(const AnswerHead& head, std::string body);
+  // What another engine's server says went wrong, in the client's dialect; of ours, as it is.
+  void put_in_dialect(const Lease& lease, int status, KeptAnswer& answer) const;
+  void keep(const Lease& lease, const AnswerHead& head, std::string body);
   http::asio::awaitable<void> send_kept();
   http::asio::awaitable<void> send_refusal(const RouteRefusal& refusal);
   Verdict unanswered(const WorkerCall& call, Lease::Outcome& outcome);
@@ -53,9 +60,10 @@ class Carriage {
   const std::string uid_, adapter_;
   const BodyScan scan_;
   const std::string target_;
-  std::string model_text_, options_text_;  // what a WorkerRequest refers to
-  std::optional<UsageMeter> meter_;        // none: nobody counts what the answer costs
-  bool hides_usage_ = false;               // the door has asked for it, the client has not
+  std::string model_text_, options_text_;              // what a WorkerRequest refers to
+  std::unique_ptr<foreign::Translation> translation_;  // of this try; null: the worker is asked as the client asked
+  std::optional<UsageMeter> meter_;                    // none: nobody counts what the answer costs
+  bool hides_usage_ = false;                           // the door has asked for it, the client has not
   std::shared_ptr<ModelCounts> counts_;
   std::chrono::steady_clock::time_point leased_;
   std::vector<std::string> tried_;

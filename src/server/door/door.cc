@@ -4,6 +4,7 @@
 #include "server/door/body_scan.h"
 #include "server/door/carriage.h"
 #include "server/door/worker_metrics.h"
+#include "server/foreign/translation.h"
 #include "server/http/multipart.h"
 #include "server/offload.h"
 
@@ -60,6 +61,11 @@ awaitable<bool> Door::serve(const Route& route, const ModelTable& local, const h
   if (!*scanned || local.choose_any((*scanned)->model)) co_return false;
   auto name = known_name((*scanned)->model);
   if (!name) co_return false;
+  // What a model is, no engine but ours can tell in Ollama's words: the route does, and nothing is loaded for it.
+  if (request.path == "/api/show") {
+    const auto view = fleet_.model(name->uid);
+    if (view && foreign::is_foreign(view->spec.engine)) co_return false;
+  }
   Carriage carriage(*this, route, request, reply, std::move(*name), std::move(**scanned));
   co_await carriage.run();
   co_return true;

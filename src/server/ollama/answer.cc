@@ -205,6 +205,26 @@ std::optional<Json> running_fleet_entry(const ModelView& model) {
   return entry;
 }
 
+Json fleet_details(const ModelView& model) {
+  const std::string& type = model.spec.model_type;
+  Json capabilities = Json::array({type == "embedding" || type == "rerank" ? type : "completion"});
+  for (const std::string& ability : model.abilities) {
+    if (ability == "tools" || ability == "vision") capabilities.push_back(ability);
+    if (ability == "reasoning" || ability == "hybrid") capabilities.push_back("thinking");
+  }
+  Json info = {{"general.architecture", model.family}};
+  if (model.context > 0) info[model.family + ".context_length"] = model.context;
+  if (model.dimensions > 0) info[model.family + ".embedding_length"] = model.dimensions;
+  const Json entry = fleet_entry(model);
+  return {{"modelfile", fmt::format("FROM {}\n", model.spec.uid)},
+          {"parameters", ""},
+          {"template", ""},
+          {"details", entry["details"]},
+          {"model_info", std::move(info)},
+          {"capabilities", std::move(capabilities)},
+          {"modified_at", entry["modified_at"]}};
+}
+
 Json model_details(const ServedModel& model, const std::string& adapter) {
   Json info = {{"general.architecture", model.family}};
   info[model.family + ".context_length"] = model.max_model_len();

@@ -50,6 +50,7 @@ Json running_entry(const ServedModel& model, const std::string& adapter);  // of
 // The same of a model of the fleet; nullopt: none of its replicas is loaded.
 Json fleet_entry(const ModelView& model);
 std::optional<Json> running_fleet_entry(const ModelView& model);
+Json fleet_details(const ModelView& model);                                // of /api/show
 Json model_details(const ServedModel& model, const std::string& adapter);  // of /api/show
 
 }  // namespace quern::ollama

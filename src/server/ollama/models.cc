@@ -71,10 +71,23 @@ Json list_body(const ModelTable& models, const http::Request& request,
   return {{"models", std::move(list)}};
 }
 
-ApiResult<Json> show_body(const ModelTable& models, const http::Request& request) {
+// A model of the fleet comes here when the door sends it to no worker: see Door::serve().
+std::optional<ModelView> fleet_model(const Fleet* fleet, const Json& body) {
+  if (fleet == nullptr || !body.is_object()) return std::nullopt;
+  const auto value = body.find(body.contains("model") ? "model" : "name");
+  if (value == body.end() || !value->is_string()) return std::nullopt;
+  std::string name = value->get<std::string>();
+  auto known = fleet->resolve(name);
+  constexpr std::string_view kLatest = ":latest";
+  if (!known && name.ends_with(kLatest)) known = fleet->resolve(name.substr(0, name.size() - kLatest.size()));
+  return known ? fleet->model(known->uid) : std::nullopt;
+}
+
+ApiResult<Json> show_body(const Fleet* fleet, const ModelTable& models, const http::Request& request) {
   auto body = parse_body(request);
   if (!body) return std::unexpected(body.error());
   const auto choice = find_model(models, *body);
+  if (const auto model = choice ? std::nullopt : fleet_model(fleet, *body)) return fleet_details(*model);
   if (!choice) return std::unexpected(choice.error());
   return model_details(*choice->model, choice->adapter);
 }
@@ -115,9 +128,11 @@ RouteFunction ps(const Fleet* fleet) {
   };
 }
 
-awaitable<void> show(const ModelTable& models, const http::Request& request, http::Reply& reply) {
-  const auto body = show_body(models, request);
-  return body ? send_json(reply, *body) : send_error(reply, body.error(), error_body);
+RouteFunction show(const Fleet* fleet) {
+  return [fleet](const ModelTable& models, const http::Request& request, http::Reply& reply) -> awaitable<void> {
+    const auto body = show_body(fleet, models, request);
+    return body ? send_json(reply, *body) : send_error(reply, body.error(), error_body);
+  };
 }
 
 awaitable<void> embed(const ModelTable& models, const http::Request& request, http::Reply& reply) {

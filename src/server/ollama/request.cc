@@ -22,11 +22,6 @@ SamplingOptions ollama_sampling(const ServedModel& model) {
   return sampling;
 }
 
-struct Options {
-  int64_t num_predict = -1;  // -1 and -2: to the end of the context
-  int64_t num_ctx = 0;       // 0: the model's
-};
-
 void read_sampling(Fields& fields, SamplingOptions& sampling) {
   const auto set = [&](float& target, const char* name, double min, double max) {
     if (const auto value = fields.number(name, min, max)) target = static_cast<float>(*value);
@@ -43,76 +38,6 @@ void read_sampling(Fields& fields, SamplingOptions& sampling) {
   if (const auto value =
           fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max())) {
     sampling.seed = static_cast<uint64_t>(*value);
-  }
-}
-
-Options read_options(const Json& object, const ServedModel& model, Request& request, Fields& outer) {
-  Options options;
-  Fields fields(object);
-  read_sampling(fields, request.sampling);
-  options.num_predict = fields.integer("num_predict", -2, kIntMax).value_or(-1);
-  options.num_ctx = fields.integer("num_ctx", 0, kIntMax).value_or(0);
-  if (options.num_ctx > model.max_model_len()) {
-    fields.fault("num_ctx", fmt::format("num_ctx: {} is over the {} tokens this model is served with", options.num_ctx,
-                                        model.max_model_len()));
-  }
-  if (const auto stops = fields.string_or_strings("stop", kStopsMax)) {
-    for (const std::string& stop : *stops) {
-      if (stop.empty()) fields.fault("stop", "stop: an empty string cannot end an answer");
-      request.stop.push_back(stop);
-    }
-  }
-  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.fault("mirostat", "mirostat: is not supported");
-  // How Ollama runs a model on its machine; here the server's own options say that.
-  fields.accept({"num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa", "low_vram",
-                 "f16_kv", "vocab_only", "num_keep", "mirostat_tau", "mirostat_eta"});
-  fields.refuse_unknown();
-  if (!fields.ok()) {
-    const ApiError error = fields.take_error();
-    outer.fault("options." + error.param, "options." + error.message);
-  }
-  return options;
-}
-
-// Fields that ask for what this server cannot do yet.
-void refuse_unsupported(Fields& fields) {
-  const auto refuse_unless = [&](const char* name, auto harmless) {
-    const Json* value = fields.any(name);
-    if (value != nullptr && !harmless(*value)) fields.fault(name, fmt::format("{}: is not supported", name));
-  };
-  refuse_unless("logprobs", [](const Json& value) { return value == false; });
-  refuse_unless("top_logprobs", [](const Json& value) { return value == 0; });
-  for (const char* name : {"images", "context", "suffix", "template"}) {
-    refuse_unless(name, [](const Json& value) { return value == "" || value == Json::array(); });
-  }
-}
-
-// "json" or a schema.
-std::optional<GrammarSpec> read_format(Fields& fields) {
-  const Json* format = fields.any("format");
-  if (format == nullptr || *format == "") return std::nullopt;
-  if (*format == "json") return GrammarSpec{.kind = GrammarKind::kJsonObject, .text = {}, .frame = {}};
-  if (format->is_object())
-    return GrammarSpec{.kind = GrammarKind::kJsonSchema, .text = dump_json(*format), .frame = {}};
-  fields.fault("format", "format: must be \"json\" or a schema, an object");
-  return std::nullopt;
-}
-
-// true, false, or how much. Absent: as the template has it; thoughts are told apart anyway.
-void read_think(Fields& fields, GenerationRequest& result) {
-  const Json* think = fields.any("think");
-  if (think == nullptr) return;
-  if (think->is_boolean()) {
-    result.template_kwargs["enable_thinking"] = *think;
-  } else if (*think == "low" || *think == "medium" || *think == "high") {
-    result.template_kwargs["reasoning_effort"] = *think;
-  } else {
-    return fields.fault("think", "think: must be true, false, low, medium or high");
-  }
-  result.generation.reader.include_reasoning = *think != false;
-  const ServedModel& model = *result.generation.model;
-  if (*think != false && !can_think(model)) {
-    fields.fault("think", fmt::format("\"{}\" does not support thinking", model.id));
   }
 }
 
@@ -168,11 +93,15 @@ GenerationRequest begin(Fields& fields, const ModelTable::Choice& choice, Option
   accept_residency(fields);
   result.stream = fields.boolean("stream").value_or(true);
   if (const Json* object = fields.object("options")) {
-    options = read_options(*object, model, result.generation.request, fields);
+    options = read_options(*object, model.max_model_len(), result.generation.request, fields);
   }
   if (options.num_predict == 0) result.load_only = true;
   result.format = read_format(fields);
-  read_think(fields, result);
+  const bool thinks = read_think(fields, result.template_kwargs);
+  result.generation.reader.include_reasoning = thinks;
+  if (fields.any("think") != nullptr && thinks && !can_think(model)) {
+    fields.fault("think", fmt::format("\"{}\" does not support thinking", model.id));
+  }
   refuse_unsupported(fields);
   return result;
 }
@@ -187,6 +116,81 @@ ApiResult<GenerationRequest> finish_chat(GenerationRequest result, const Options
 }
 
 }  // namespace
+
+Options read_options(const Json& object, int64_t context, Request& request, Fields& outer) {
+  Options options;
+  Fields fields(object);
+  read_sampling(fields, request.sampling);
+  options.num_predict = fields.integer("num_predict", -2, kIntMax).value_or(-1);
+  options.num_ctx = fields.integer("num_ctx", 0, kIntMax).value_or(0);
+  if (context > 0 && options.num_ctx > context) {
+    fields.fault("num_ctx",
+                 fmt::format("num_ctx: {} is over the {} tokens this model is served with", options.num_ctx, context));
+  }
+  if (const auto stops = fields.string_or_strings("stop", kStopsMax)) {
+    for (const std::string& stop : *stops) {
+      if (stop.empty()) fields.fault("stop", "stop: an empty string cannot end an answer");
+      request.stop.push_back(stop);
+    }
+  }
+  if (fields.integer("mirostat", 0, 2).value_or(0) != 0) fields.fault("mirostat", "mirostat: is not supported");
+  // How Ollama runs a model on its machine; here the server's own options say that.
+  fields.accept({"num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa", "low_vram",
+                 "f16_kv", "vocab_only", "num_keep", "mirostat_tau", "mirostat_eta"});
+  fields.refuse_unknown();
+  if (!fields.ok()) {
+    const ApiError error = fields.take_error();
+    outer.fault("options." + error.param, "options." + error.message);
+  }
+  return options;
+}
+
+void refuse_unsupported(Fields& fields) {
+  const auto refuse_unless = [&](const char* name, auto harmless) {
+    const Json* value = fields.any(name);
+    if (value != nullptr && !harmless(*value)) fields.fault(name, fmt::format("{}: is not supported", name));
+  };
+  refuse_unless("logprobs", [](const Json& value) { return value == false; });
+  refuse_unless("top_logprobs", [](const Json& value) { return value == 0; });
+  for (const char* name : {"images", "context", "suffix", "template"}) {
+    refuse_unless(name, [](const Json& value) { return value == "" || value == Json::array(); });
+  }
+}
+
+// "json" or a schema.
+std::optional<GrammarSpec> read_format(Fields& fields) {
+  const Json* format = fields.any("format");
+  if (format == nullptr || *format == "") return std::nullopt;
+  if (*format == "json") return GrammarSpec{.kind = GrammarKind::kJsonObject, .text = {}, .frame = {}};
+  if (format->is_object())
+    return GrammarSpec{.kind = GrammarKind::kJsonSchema, .text = dump_json(*format), .frame = {}};
+  fields.fault("format", "format: must be \"json\" or a schema, an object");
+  return std::nullopt;
+}
+
+// true, false, or how much. Absent: as the template has it; thoughts are told apart anyway.
+bool read_think(Fields& fields, Json& kwargs) {
+  const Json* think = fields.any("think");
+  if (think == nullptr) return true;
+  if (think->is_boolean()) {
+    kwargs["enable_thinking"] = *think;
+  } else if (*think == "low" || *think == "medium" || *think == "high") {
+    kwargs["reasoning_effort"] = *think;
+  } else {
+    fields.fault("think", "think: must be true, false, low, medium or high");
+  }
+  return *think != false;
+}
+
+ApiResult<Json> read_turns(const Json& messages) {
+  Json turns = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    auto message = read_message(messages[i], i);
+    if (!message) return std::unexpected(message.error());
+    turns.push_back(std::move(*message));
+  }
+  return turns;
+}
 
 void accept_residency(Fields& fields) {
   const Json* keep = fields.any("keep_alive");
@@ -228,14 +232,11 @@ ApiResult<GenerationRequest> parse_chat(const Json& body, const ModelTable::Choi
   }
   ChatPlanInput input;
   input.set_tools(std::move(tools));
-  Json& turns = input.prompt.messages = Json::array();
-  for (size_t i = 0; i < messages->size(); ++i) {
-    auto message = read_message((*messages)[i], i);
-    if (!message) return std::unexpected(message.error());
-    turns.push_back(std::move(*message));
-  }
+  auto turns = read_turns(*messages);
+  if (!turns) return std::unexpected(turns.error());
   // A last turn of the assistant is the beginning of the answer.
-  input.prompt.continue_final_message = turns.back()["role"] == "assistant";
+  input.prompt.continue_final_message = turns->back()["role"] == "assistant";
+  input.prompt.messages = std::move(*turns);
   input.prompt.add_generation_prompt = !input.prompt.continue_final_message;
   return finish_chat(std::move(result), options, std::move(input));
 }

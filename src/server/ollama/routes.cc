@@ -117,7 +117,7 @@ Routes routes(const Fleet* fleet) {
       traced({"POST", "/api/embeddings", embeddings, Access::kKey, error_body, error_line}),
       needs(Scope::kModelsList, {"GET", "/api/tags", tags(fleet), Access::kKey, error_body}),
       needs(Scope::kModelsList, {"GET", "/api/ps", ps(fleet), Access::kKey, error_body}),
-      carried({"POST", "/api/show", show, Access::kKey, error_body, error_line}),
+      carried({"POST", "/api/show", show(fleet), Access::kKey, error_body, error_line}),
       needs(Scope::kModelsWrite, {"POST", "/api/pull", pull, Access::kKey, error_body}),
       needs(Scope::kSignedIn, {"GET", "/api/version", version, Access::kKey, error_body}),
   };

@@ -45,25 +45,6 @@ ApiResult<std::string> cut_document(const ServedModel& model, std::string text, 
   return std::move(*cut);
 }
 
-// Xinference's client sends what else it was given twice: as fields, and as JSON text.
-ApiResult<Json> with_kwargs(Json body) {
-  const auto kwargs = body.find("kwargs");
-  if (kwargs == body.end()) return body;
-  Json more = Json::object();
-  if (!kwargs->is_null()) {
-    if (!kwargs->is_string()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
-    auto parsed = parse_json(kwargs->get_ref<const std::string&>(), "kwargs");
-    if (!parsed || !parsed->is_object()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
-    more = std::move(*parsed);
-  }
-  body.erase("kwargs");
-  for (auto& item : more.items()) {
-    Json& value = body[item.key()];
-    if (value.is_null()) value = std::move(item.value());
-  }
-  return body;
-}
-
 ApiResult<Job> prepare(const ModelTable& models, const http::Request& request) {
   const auto read = read_model_body(models, request, &ModelTable::find_scorer);
   if (!read) return std::unexpected(read.error());
@@ -134,6 +115,24 @@ awaitable<void> rerank(const ModelTable& models, const http::Request& request, h
 }
 
 }  // namespace
+
+ApiResult<Json> with_kwargs(Json body) {
+  const auto kwargs = body.find("kwargs");
+  if (kwargs == body.end()) return body;
+  Json more = Json::object();
+  if (!kwargs->is_null()) {
+    if (!kwargs->is_string()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
+    auto parsed = parse_json(kwargs->get_ref<const std::string&>(), "kwargs");
+    if (!parsed || !parsed->is_object()) return bad_field("kwargs", "kwargs: must be an object as JSON text");
+    more = std::move(*parsed);
+  }
+  body.erase("kwargs");
+  for (auto& item : more.items()) {
+    Json& value = body[item.key()];
+    if (value.is_null()) value = std::move(item.value());
+  }
+  return body;
+}
 
 Routes routes() {
   return {traced({"POST", "/rerank", rerank}), traced({"POST", "/v1/rerank", rerank}),
