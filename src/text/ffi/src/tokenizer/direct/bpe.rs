@@ -7,9 +7,12 @@ use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::abi::Failure;
-use crate::tokenizer::pieces::byte_char;
+use crate::tokenizer::pieces::{byte_char, byte_piece};
 
 const NONE: u32 = u32::MAX;
+
+const SPACE: &str = "\u{2581}";
+const BEFORE_SPACES_MAX: usize = 32;
 
 /// Words up to this many symbols are merged by looking for the best pair again and again, longer ones with a heap.
 const SHORT: usize = 40;
@@ -34,8 +37,9 @@ pub struct Bpe {
     unknown: Option<u32>,
     fuse_unknown: bool,
     pub ignore_merges: bool,
-    /// Whether no merge reaches over the start of a run of U+2581 from what stands before it.
-    pub splits_at_spaces: bool,
+    /// The characters that a merge joins with a run of U+2581 behind them: after others, words begin with the run. None
+    /// when that cannot be said.
+    pub before_spaces: Option<Vec<char>>,
 }
 
 /// Room for one word at a time.
@@ -64,8 +68,9 @@ impl Bpe {
         let find = |token: &str| {
             ids.get(token).copied().ok_or_else(|| Failure::file(format!("Token `{token}` out of vocabulary")))
         };
-        let mut splits_at_spaces = !ignore_merges && ids.contains_key("\u{2581}");
-        splits_at_spaces &= unknown.token.as_ref().is_none_or(|token| !token.contains('\u{2581}'));
+        let mut before_spaces = vec![];
+        let mut is_known = !ignore_merges && ids.contains_key(SPACE);
+        is_known &= unknown.token.as_ref().is_none_or(|token| !token.contains(SPACE));
         let mut whole = String::new();
         for (rank, (left, right)) in merges.iter().enumerate() {
             whole.clear();
@@ -73,7 +78,11 @@ impl Bpe {
             whole.push_str(right);
             let merge = Merge { rank: rank as u32, whole: find(&whole)? };
             table.insert(find(left)?, find(right)?, merge);
-            splits_at_spaces &= !right.starts_with('\u{2581}') || left.ends_with('\u{2581}');
+            if right.starts_with(SPACE) && !left.ends_with(SPACE) {
+                let stands_for_other = byte_piece(left).is_some() || unknown.token.as_ref() == Some(left);
+                is_known &= !stands_for_other && before_spaces.len() < BEFORE_SPACES_MAX;
+                before_spaces.extend(left.chars().next_back().filter(|c| is_known && !before_spaces.contains(c)));
+            }
         }
         let id = |token: &str| ids.get(token).copied().unwrap_or(NONE);
         let single = |token: &String| {
@@ -92,7 +101,7 @@ impl Bpe {
             unknown: unknown.token.map(|token| id(&token)),
             fuse_unknown: unknown.fuse,
             ignore_merges,
-            splits_at_spaces,
+            before_spaces: is_known.then_some(before_spaces),
             chars,
         })
     }

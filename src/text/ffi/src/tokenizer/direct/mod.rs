@@ -77,8 +77,8 @@ impl Direct {
         if steps.bytes && bpe.is_none() {
             return Ok(None);
         }
-        if !steps.bytes && bpe.is_some_and(|bpe| bpe.splits_at_spaces) {
-            steps.add_space_runs();
+        if let (false, Some(joined)) = (steps.bytes, bpe.and_then(|bpe| bpe.before_spaces.as_ref())) {
+            steps.add_space_runs(joined.clone());
         }
         let (all, plain) = (AddedTokens::of(all)?, AddedTokens::of(plain)?);
         Ok(Some(Direct { normal, steps, all, plain, rooms: Mutex::default() }))

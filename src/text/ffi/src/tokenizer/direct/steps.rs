@@ -26,8 +26,10 @@ enum Step {
         prefix: Prefix,
         split: bool,
     },
-    /// Before each run of U+2581: what the model merges does not reach over it.
-    SpaceRuns,
+    /// Before each run of U+2581, but where the model may merge it with the character before.
+    SpaceRuns {
+        joined: Vec<char>,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,8 +113,8 @@ impl Steps {
         Some(())
     }
 
-    pub fn add_space_runs(&mut self) {
-        self.steps.push(Step::SpaceRuns);
+    pub fn add_space_runs(&mut self, joined: Vec<char>) {
+        self.steps.push(Step::SpaceRuns { joined });
     }
 
     pub fn create_caches(&self) -> Vec<Option<Cache>> {
@@ -153,7 +155,9 @@ fn split(steps: &[Step], caches: &mut [Option<Cache>], part: Part, word: &mut Si
             let is_punctuation = |c: char| c.is_ascii_punctuation() || c.is_punctuation();
             isolate(&text[begin..end], is_punctuation, |from, to| next(begin + from, begin + to))
         }),
-        (Step::SpaceRuns, _) => cut(text, |before, c| c == '\u{2581}' && before != c, next),
+        (Step::SpaceRuns { joined }, _) => {
+            cut(text, |before, c| c == '\u{2581}' && before != c && !joined.contains(&before), next)
+        }
         (Step::Space, _) => {
             let spaced = if text.starts_with(' ') { Cow::Borrowed(text) } else { Cow::Owned(format!(" {text}")) };
             split(steps, caches, Part { text: &spaced, first: part.first }, word)
