@@ -62,31 +62,91 @@ struct Range {
 };
 
 constexpr Range kRanges[] = {
-    {0x20, 0x7e},       {0x20, 0x7e},       {0x61, 0x7a},       {0x41, 0x5a},       {0x0, 0x1f},        {0x7f, 0xff},
-    {0x100, 0x24f},     {0x250, 0x2ff},     {0x300, 0x36f},     {0x370, 0x3ff},     {0x400, 0x52f},     {0x590, 0x5ff},
-    {0x600, 0x6ff},     {0x900, 0x97f},     {0xe00, 0xeff},     {0x1000, 0x10ff},   {0x1100, 0x11ff},   {0x13a0, 0x13ff},
-    {0x1780, 0x17ff},   {0x1c80, 0x1cbf},   {0x1d00, 0x1dff},   {0x1e00, 0x1fff},   {0x2000, 0x206f},   {0x2070, 0x209f},
-    {0x20d0, 0x20ff},   {0x2100, 0x218f},   {0x2190, 0x2bff},   {0x2c00, 0x2e7f},   {0x3000, 0x303f},   {0x3040, 0x30ff},
-    {0x3105, 0x318e},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xa000, 0xabff},   {0xac00, 0xd7af},   {0xe000, 0xf8ff},
-    {0xf900, 0xfaff},   {0xfb00, 0xfdff},   {0xfe00, 0xfe6f},   {0xfeff, 0xffef},   {0xfffd, 0xfffd},   {0x10000, 0x104ff},
-    {0x10a00, 0x11fff}, {0x1d400, 0x1d7ff}, {0x1e900, 0x1e95f}, {0x1f1e6, 0x1f1ff}, {0x1f300, 0x1faff}, {0x20000, 0x2a6df},
-    {0xe0020, 0xe007f}, {0x80, 0xd7ff},     {0xe000, 0x10ffff}};
+    {0x20, 0x7e},       {0x20, 0x7e},       {0x61, 0x7a},       {0x41, 0x5a},       {0x0, 0x1f},
+    {0x7f, 0xff},       {0x100, 0x24f},     {0x250, 0x2ff},     {0x300, 0x36f},     {0x370, 0x3ff},
+    {0x400, 0x52f},     {0x590, 0x5ff},     {0x600, 0x6ff},     {0x900, 0x97f},     {0xe00, 0xeff},
+    {0x1000, 0x10ff},   {0x1100, 0x11ff},   {0x13a0, 0x13ff},   {0x1780, 0x17ff},   {0x1c80, 0x1cbf},
+    {0x1d00, 0x1dff},   {0x1e00, 0x1fff},   {0x2000, 0x206f},   {0x2070, 0x209f},   {0x20d0, 0x20ff},
+    {0x2100, 0x218f},   {0x2190, 0x2bff},   {0x2c00, 0x2e7f},   {0x3000, 0x303f},   {0x3040, 0x30ff},
+    {0x3105, 0x318e},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xa000, 0xabff},   {0xac00, 0xd7af},
+    {0xe000, 0xf8ff},   {0xf900, 0xfaff},   {0xfb00, 0xfdff},   {0xfe00, 0xfe6f},   {0xfeff, 0xffef},
+    {0xfffd, 0xfffd},   {0x10000, 0x104ff}, {0x10a00, 0x11fff}, {0x1d400, 0x1d7ff}, {0x1e900, 0x1e95f},
+    {0x1f1e6, 0x1f1ff}, {0x1f300, 0x1faff}, {0x20000, 0x2a6df}, {0xe0020, 0xe007f}, {0x80, 0xd7ff},
+    {0xe000, 0x10ffff}};
 
-constexpr Range kDigits[] = {{'0', '9'},         {'0', '9'},       {0x660, 0x669},   {0x966, 0x96f},    {0xff10, 0xff19},
-                             {0xb2, 0xb3},       {0xbc, 0xbe},     {0x2070, 0x2079}, {0x2160, 0x217f}, {0x1d7ce, 0x1d7ff},
-                             {0x10107, 0x10133}, {0x3021, 0x3029}, {0x2460, 0x249b}};
+constexpr Range kDigits[] = {{'0', '9'},       {'0', '9'},         {0x660, 0x669},     {0x966, 0x96f},
+                             {0xff10, 0xff19}, {0xb2, 0xb3},       {0xbc, 0xbe},       {0x2070, 0x2079},
+                             {0x2160, 0x217f}, {0x1d7ce, 0x1d7ff}, {0x10107, 0x10133}, {0x3021, 0x3029},
+                             {0x2460, 0x249b}};
 
-constexpr std::string_view kPieces[] = {
-    "'s", "'S", "'t", "'RE", "'ve", "'LL", "'ll", "'m", "'D", "'\u017f", "\u2019s", "''", "n't", "I'm", "WE'VE", "don't",
-    " the", "The", " and", "Hello", "world", "camelCase", "HTTPServer", "snake_case", "\u01c5", " na\u00efve", "e\u0301",
-    "for (int i = 0; i < n; ++i) {\n", "\treturn x->y;\r\n", "/* no */", "https://a.b/c?d=e&f=%20", "```\n", "--", "...",
-    "!?", "\u2026", "\u3002", "\uff0c", "\u4f60\u597d", "\u3053\u3093", "\ud55c\uad6d\uc5b4", "\u0e44\u0e17\u0e22",
-    "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "\U0001f1e9\U0001f1ea", "\U0001f44d\U0001f3fd", "\u200b",
-    "\u200d", "\u2581", "\u2581\u2581a", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "</s>", "<s>", " </s> ", "[CLS]",
-    "[MASK]", "<unk>", "<think>", "<tool_call>", "<0x0A>", "<sentinel:12>", "IMGIMGABZ"};
+constexpr std::string_view kPieces[] = {"'s",
+                                        "'S",
+                                        "'t",
+                                        "'RE",
+                                        "'ve",
+                                        "'LL",
+                                        "'ll",
+                                        "'m",
+                                        "'D",
+                                        "'\u017f",
+                                        "\u2019s",
+                                        "''",
+                                        "n't",
+                                        "I'm",
+                                        "WE'VE",
+                                        "don't",
+                                        " the",
+                                        "The",
+                                        " and",
+                                        "Hello",
+                                        "world",
+                                        "camelCase",
+                                        "HTTPServer",
+                                        "snake_case",
+                                        "\u01c5",
+                                        " na\u00efve",
+                                        "e\u0301",
+                                        "for (int i = 0; i < n; ++i) {\n",
+                                        "\treturn x->y;\r\n",
+                                        "/* no */",
+                                        "https://a.b/c?d=e&f=%20",
+                                        "```\n",
+                                        "--",
+                                        "...",
+                                        "!?",
+                                        "\u2026",
+                                        "\u3002",
+                                        "\uff0c",
+                                        "\u4f60\u597d",
+                                        "\u3053\u3093",
+                                        "\ud55c\uad6d\uc5b4",
+                                        "\u0e44\u0e17\u0e22",
+                                        "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+                                        "\u2764\ufe0f",
+                                        "\U0001f1e9\U0001f1ea",
+                                        "\U0001f44d\U0001f3fd",
+                                        "\u200b",
+                                        "\u200d",
+                                        "\u2581",
+                                        "\u2581\u2581a",
+                                        "<|im_start|>",
+                                        "<|im_end|>",
+                                        "<|endoftext|>",
+                                        "</s>",
+                                        "<s>",
+                                        " </s> ",
+                                        "[CLS]",
+                                        "[MASK]",
+                                        "<unk>",
+                                        "<think>",
+                                        "<tool_call>",
+                                        "<0x0A>",
+                                        "<sentinel:12>",
+                                        "IMGIMGABZ"};
 
-constexpr std::string_view kSpaces[] = {" ",      " ",      " ",      "  ",     "\n",     "\n",     "\r\n",   "\r", "\t",
-                                        "\u00a0", "\u2003", "\u3000", "\u0085", "\u2028", "\u205f", "\u1680", "\v", "\f"};
+constexpr std::string_view kSpaces[] = {" ",      " ",      " ",      "  ",     "\n",     "\n",
+                                        "\r\n",   "\r",     "\t",     "\u00a0", "\u2003", "\u3000",
+                                        "\u0085", "\u2028", "\u205f", "\u1680", "\v",     "\f"};
 
 void append(std::string& text, char32_t c) {
   if (c >= 0xd800 && c < 0xe000) c = 0xfffd;
@@ -213,17 +273,17 @@ TEST(DirectTokenizer, SameIdsByEveryNamedPreTokenizer) {
   Json file = small_file();
   uint32_t seed = 100;
   for (const char* name :
-       {"default",     "gpt-2",      "starcoder",  "falcon", "llama-bpe", "minicpm5",   "jais-2",       "qwen2",          "ufakzeka",
-        "laguna",      "qwen35",     "bailingmoe", "seed-coder", "exaone-moe", "deepseek-llm", "deepseek-coder", "deepseek-v3",
-        "spark2_5",    "youtu",      "afmoe",      "tekken", "gpt-4o",    "tiny_aya",   "kimi-k2",      "superbpe",       "bloom",
-        "viking",      "chameleon"}) {
+       {"default",      "gpt-2",          "starcoder",   "falcon",   "llama-bpe",  "minicpm5",   "jais-2",
+        "qwen2",        "ufakzeka",       "laguna",      "qwen35",   "bailingmoe", "seed-coder", "exaone-moe",
+        "deepseek-llm", "deepseek-coder", "deepseek-v3", "spark2_5", "youtu",      "afmoe",      "tekken",
+        "gpt-4o",       "tiny_aya",       "kimi-k2",     "superbpe", "bloom",      "viking",     "chameleon"}) {
     SCOPED_TRACE(name);
     const auto pre = pre_tokenizer_named(name);
     ASSERT_TRUE(pre);
     file["normalizer"] = pre->normalizer;
     file["pre_tokenizer"] = pre->steps;
     file["model"]["ignore_merges"] = pre->ignore_merges;
-    expect_same(dump_json(file), ++seed, 250);
+    expect_same(dump_json(file), ++seed, 120);
   }
 }
 
@@ -251,7 +311,7 @@ TEST(DirectTokenizer, SameIdsByOtherSettings) {
                              {"replacement", "\u2581"},
                              {"prepend_scheme", (flags & 1) != 0 ? "first" : "always"},
                              {"split", (flags & 2) != 0}};
-    expect_same(dump_json(file), ++seed, 250);
+    expect_same(dump_json(file), ++seed, 120);
   }
 }
 
@@ -261,15 +321,17 @@ TEST(DirectTokenizer, LongRunsTakeNoMoreThanOtherText) {
     const auto tokenizer =
         Tokenizer::from_file(golden(std::string("tokenizers/files/") + name + ".tokenizer.json"), Json());
     ASSERT_TRUE(tokenizer);
-    for (const char* unit : {"a", " ", "\n", " \n", "A", "1", "!", "'", "\u0301", "\u2581", "\u4f60", "<|im_end|", "ab "}) {
+    for (const char* unit :
+         {"a", " ", "\n", " \n", "A", "1", "!", "'", "\u0301", "\u2581", "\u4f60", "<|im_end|", "ab "}) {
       SCOPED_TRACE(fmt::format("{} {}", name, dump_json(Json(unit))));
       std::string text;
-      while (text.size() < 1'000'000) text += unit;
+      while (text.size() < 300'000) text += unit;
       const auto encoding = (*tokenizer)->encode(text, {.add_special = false});
       ASSERT_TRUE(encoding);
       const auto decoded = (*tokenizer)->decode(encoding->ids, false);
       ASSERT_TRUE(decoded);
-      if (std::string_view(name) != "tiny_spm_bpe") EXPECT_TRUE(*decoded == text);
+      const bool is_plain = std::string_view(name) != "tiny_spm_bpe";
+      EXPECT_TRUE(!is_plain || *decoded == text);
     }
   }
 }

@@ -14,8 +14,8 @@ use serde_json::Value;
 use std::sync::Mutex;
 use tokenizers::{AddedVocabulary, Model, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
-pub use added::Found;
 use added::AddedTokens;
+pub use added::Found;
 pub use bpe::{Bpe, BpeRoom, Unknown};
 use normal::Normal;
 use steps::{Part, Steps};

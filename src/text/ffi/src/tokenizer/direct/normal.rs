@@ -35,16 +35,14 @@ impl Normal {
             None => std::slice::from_ref(&json),
         };
         let is_prefix = |step: &Value| step["type"] == "Prepend" && step["prepend"] == SPACE;
-        let is_replace = |step: &Value| {
-            step["type"] == "Replace" && step["pattern"]["String"] == " " && step["content"] == SPACE
-        };
+        let is_replace =
+            |step: &Value| step["type"] == "Replace" && step["pattern"]["String"] == " " && step["content"] == SPACE;
         match steps {
             [] => Normal::Same,
             [step] if step["type"] == "NFC" => Normal::Nfc,
-            [step] if step["type"] == "BertNormalizer" => Normal::Bert {
-                clean: step["clean_text"] == true,
-                lowercase: step["lowercase"] == true,
-            },
+            [step] if step["type"] == "BertNormalizer" => {
+                Normal::Bert { clean: step["clean_text"] == true, lowercase: step["lowercase"] == true }
+            }
             [step] if is_replace(step) => Normal::Spaces { prefix: false },
             [first, second] if is_prefix(first) && is_replace(second) => Normal::Spaces { prefix: true },
             _ => Normal::Other,
