@@ -32,6 +32,7 @@ Result<TokenizerHandle> build(const GgufVocabulary& vocabulary) {
       .in_text = vocabulary.in_text.empty() ? nullptr : vocabulary.in_text.data(),
       .merges = merges.data(),
       .num_merges = merges.size(),
+      .by_library = 0,
   };
   QuernTokenizer* handle = nullptr;
   rust::Buffer error;
@@ -64,7 +65,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_file(const std::filesystem::p
   const std::string_view json(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   QuernTokenizer* created = nullptr;
   rust::Buffer error;
-  if (Status status = rust::to_status(quern_tokenizer_from_json(rust::bytes(json), &created, error.out()), error);
+  if (Status status = rust::to_status(quern_tokenizer_from_json(rust::bytes(json), 0, &created, error.out()), error);
       !status) {
     return about(tokenizer_json.string(), status.error());
   }

@@ -54,9 +54,13 @@ typedef struct QuernVocabulary {
   const uint8_t* in_text;    // num_tokens, or null for all: nonzero when plain text may become the piece
   const QuernBytes* merges;  // "left right", by rank
   size_t num_merges;
+  uint8_t by_library;  // as of quern_tokenizer_from_json
 } QuernVocabulary;
 
-QuernFfiStatus quern_tokenizer_from_json(QuernBytes json, QuernTokenizer** tokenizer, QuernBuffer* error);
+// `by_library`: nonzero for the steps of Hugging Face's library alone. The ids are the same, the way to them is slower:
+// tests compare with it.
+QuernFfiStatus quern_tokenizer_from_json(QuernBytes json, uint8_t by_library, QuernTokenizer** tokenizer,
+                                         QuernBuffer* error);
 QuernFfiStatus quern_tokenizer_from_vocabulary(const QuernVocabulary* vocabulary, QuernTokenizer** tokenizer,
                                                QuernBuffer* error);
 // `json`: a post_processor as tokenizer.json writes it. Before the handle is shared between threads.

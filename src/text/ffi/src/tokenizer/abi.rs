@@ -1,7 +1,7 @@
 //! The exported functions of `quern_text_ffi.h`, part Tokenizer. Safety of all: as the header says.
 
 use super::build::Vocabulary;
-use super::{EncodeOptions, Tokenizer};
+use super::{EncodeOptions, Tokenizer, Way};
 use crate::abi::{guard, quiet_unwind, Buffer, Bytes, Failure, Ids, Status};
 
 #[repr(C)]
@@ -13,6 +13,15 @@ pub struct VocabularyParts {
     in_text: *const u8,
     merges: *const Bytes,
     num_merges: usize,
+    by_library: u8,
+}
+
+fn way(by_library: u8) -> Way {
+    if by_library == 0 {
+        Way::Usual
+    } else {
+        Way::Library
+    }
 }
 
 #[repr(C)]
@@ -41,11 +50,12 @@ unsafe fn texts<'a>(data: *const Bytes, size: usize, what: &str) -> Result<Vec<&
 #[no_mangle]
 pub unsafe extern "C" fn quern_tokenizer_from_json(
     json: Bytes,
+    by_library: u8,
     out: *mut *mut Tokenizer,
     error: *mut Buffer,
 ) -> Status {
     guard(error, || {
-        out.write(Box::into_raw(Box::new(Tokenizer::from_json(json.as_slice())?)));
+        out.write(Box::into_raw(Box::new(Tokenizer::from_json(json.as_slice(), way(by_library))?)));
         Ok(())
     })
 }
@@ -64,7 +74,7 @@ pub unsafe extern "C" fn quern_tokenizer_from_vocabulary(
             in_text: slice(parts.in_text, parts.num_tokens),
             merges: texts(parts.merges, parts.num_merges, "merge")?,
         };
-        let tokenizer = Tokenizer::from_vocabulary(parts.config.as_slice(), &vocabulary)?;
+        let tokenizer = Tokenizer::from_vocabulary(parts.config.as_slice(), &vocabulary, way(parts.by_library))?;
         out.write(Box::into_raw(Box::new(tokenizer)));
         Ok(())
     })

@@ -11,10 +11,11 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::{AddedVocabulary, Model, ModelWrapper, NormalizerWrapper, Token};
 
+use super::direct::{Bpe, Direct, Unknown};
 use super::file::{split_merge, AddedEntry, File, Merges, ModelFile, Vocab};
 use super::frame::Frames;
 use super::pieces::PieceStyle;
-use super::{HiddenPieces, Tokenizer};
+use super::{HiddenPieces, Tokenizer, Way};
 use crate::abi::Failure;
 
 /// A vocabulary by id, as GGUF has it.
@@ -27,17 +28,17 @@ pub struct Vocabulary<'a> {
 }
 
 impl Tokenizer {
-    pub fn from_json(json: &[u8]) -> Result<Tokenizer, Failure> {
+    pub fn from_json(json: &[u8], way: Way) -> Result<Tokenizer, Failure> {
         let mut file: File = serde_json::from_slice(json).map_err(Failure::file)?;
         let mut hidden = HiddenPieces::default();
         if let Vocab::Scores(pieces) = &mut file.model.vocab {
             let special = file.added_tokens.iter().filter(|entry| entry.token.special);
             hide(pieces, special.map(|entry| entry.id as usize), &mut hidden);
         }
-        Tokenizer::build(file, hidden)
+        Tokenizer::build(file, hidden, way)
     }
 
-    pub fn from_vocabulary(config: &[u8], vocabulary: &Vocabulary) -> Result<Tokenizer, Failure> {
+    pub fn from_vocabulary(config: &[u8], vocabulary: &Vocabulary, way: Way) -> Result<Tokenizer, Failure> {
         let mut file: File = serde_json::from_slice(config).map_err(Failure::file)?;
         let mut hidden = HiddenPieces::default();
         if file.model.kind.as_deref() == Some("Unigram") {
@@ -56,10 +57,10 @@ impl Tokenizer {
             file.model.merges = Some(Merges(merges_of(vocabulary)?));
             file.model.vocab = Vocab::Ids(ids.collect());
         }
-        Tokenizer::build(file, hidden)
+        Tokenizer::build(file, hidden, way)
     }
 
-    fn build(file: File, hidden: HiddenPieces) -> Result<Tokenizer, Failure> {
+    fn build(mut file: File, hidden: HiddenPieces, way: Way) -> Result<Tokenizer, Failure> {
         let model_size = match &file.model.vocab {
             Vocab::Ids(ids) => ids.values().max().map_or(0, |&id| id as usize + 1),
             Vocab::Scores(pieces) => pieces.len(),
@@ -73,8 +74,17 @@ impl Tokenizer {
         let (special, plain): (Vec<_>, Vec<_>) = file.added_tokens.into_iter().partition(|entry| entry.token.special);
         let added_plain = added_vocabulary(plain.iter(), normalizer.as_ref())?;
         let added = added_vocabulary(plain.iter().chain(&special), normalizer.as_ref())?;
+        let bpe = if way == Way::Usual { take_merges(&mut file.model)? } else { None };
+        let direct = match way {
+            Way::Usual => {
+                Direct::new(normalizer.as_ref(), file.pre_tokenizer.as_ref(), bpe.as_ref(), &added, &added_plain)?
+            }
+            Way::Library => None,
+        };
         Ok(Tokenizer {
             model: model_of(file.model)?,
+            bpe,
+            direct,
             normalizer,
             pre_tokenizer: file.pre_tokenizer,
             frames: Frames::of(file.post_processor.as_ref())?,
@@ -88,15 +98,36 @@ impl Tokenizer {
     }
 }
 
-fn model_of(file: ModelFile) -> Result<ModelWrapper, Failure> {
-    let kind = file.kind.as_deref().unwrap_or(match (&file.vocab, &file.merges) {
+fn kind_of(file: &ModelFile) -> &str {
+    file.kind.as_deref().unwrap_or(match (&file.vocab, &file.merges) {
         (Vocab::Scores(_), _) => "Unigram",
         (_, Some(_)) => "BPE",
         _ if file.continuing_subword_prefix.is_some() => "WordPiece",
         _ => "WordLevel",
-    });
+    })
+}
+
+/// The merges of a BPE model, which then has none; None where only the library can apply them.
+fn take_merges(file: &mut ModelFile) -> Result<Option<Bpe>, Failure> {
+    let marks = [&file.continuing_subword_prefix, &file.end_of_word_suffix];
+    let marked = marks.into_iter().flatten().any(|mark| !mark.is_empty());
+    let (true, false, Vocab::Ids(ids), Some(merges)) = (kind_of(file) == "BPE", marked, &file.vocab, &mut file.merges)
+    else {
+        return Ok(None);
+    };
+    let unknown = Unknown {
+        byte_fallback: file.byte_fallback.unwrap_or(false),
+        token: file.unk_token.clone(),
+        fuse: file.fuse_unk.unwrap_or(false),
+    };
+    let merges = std::mem::take(&mut merges.0);
+    Bpe::new(ids, &merges, unknown, file.ignore_merges.unwrap_or(false)).map(Some)
+}
+
+fn model_of(file: ModelFile) -> Result<ModelWrapper, Failure> {
+    let kind = kind_of(&file).to_owned();
     let unk_token = file.unk_token;
-    match (kind, file.vocab) {
+    match (kind.as_str(), file.vocab) {
         ("BPE", Vocab::Ids(ids)) => {
             let merges = file.merges.ok_or_else(|| Failure::file("model.merges is missing"))?;
             let mut builder = BPE::builder()

@@ -4,27 +4,24 @@ use tokenizers::tokenizer::normalizer::Range;
 use tokenizers::tokenizer::pre_tokenizer::Split;
 use tokenizers::{Normalizer, OffsetReferential, OffsetType, PreTokenizedString, Token};
 
+use super::direct::masked;
 use super::Tokenizer;
 use crate::abi::Failure;
-
-/// A byte that no token's text has, for what must not match.
-const MASK: u8 = 1;
 
 impl Tokenizer {
     /// Where special tokens match in `text`, as bytes.
     pub fn special_spans(&self, text: &str) -> Vec<[usize; 2]> {
+        if let Some(found) = self.direct.as_ref().and_then(|direct| direct.found(self.normalizer.as_ref(), text)) {
+            let special = found.into_iter().filter(|found| self.is_special(found.id));
+            return special.map(|found| [found.begin, found.end]).collect();
+        }
         let matches = self.matches(text).into_iter();
         matches.filter(|(_, token)| self.is_special(token.id)).map(|(span, _)| span).collect()
     }
 
     /// The first steps of encoding: added tokens found everywhere but in `literal`, the rest normalized.
     pub(super) fn split_around(&self, text: &str, literal: &[[usize; 2]]) -> Result<PreTokenizedString, Failure> {
-        let mut masked = text.as_bytes().to_vec();
-        for &[begin, end] in literal {
-            let inside = masked.get_mut(begin..end).ok_or_else(|| Failure::argument("a literal range is outside"))?;
-            inside.fill(MASK);
-        }
-        let masked = String::from_utf8(masked).map_err(|_| Failure::argument("a literal range cuts a character"))?;
+        let masked = masked(text, literal)?;
         let found = self.matches(&masked);
 
         let mut pieces: PreTokenizedString = text.into();

@@ -3,24 +3,37 @@
 
 mod abi;
 mod build;
+mod direct;
 mod file;
 mod frame;
 mod literal;
 mod pieces;
 
+use std::cell::RefCell;
 use tokenizers::{
     AddedVocabulary, Decoder, DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, OffsetType, PreTokenizer,
-    PreTokenizerWrapper,
+    PreTokenizerWrapper, Token,
 };
 
 use crate::abi::Failure;
+use direct::{Bpe, BpeRoom, Direct, Looking, WordModel};
 use frame::{longest_first, Frames};
 use pieces::PieceStyle;
 
 type HiddenPieces = ahash::AHashMap<u32, String>;
 
+/// Who turns text into ids: the library alone is slower and what tests compare with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Usual,
+    Library,
+}
+
 pub struct Tokenizer {
+    /// Has no merges where `bpe` has them.
     model: ModelWrapper,
+    bpe: Option<Bpe>,
+    direct: Option<Direct>,
     normalizer: Option<NormalizerWrapper>,
     pre_tokenizer: Option<PreTokenizerWrapper>,
     decoder: Option<DecoderWrapper>,
@@ -78,6 +91,13 @@ impl Tokenizer {
     }
 
     fn encode_text(&self, text: &str, parse_special: bool, literal: &[[usize; 2]]) -> Result<Vec<u32>, Failure> {
+        let words = WordModel { model: &self.model, bpe: self.bpe.as_ref() };
+        let looking = if parse_special { Looking::All { literal } } else { Looking::Plain };
+        if let Some(direct) = &self.direct {
+            if let Some(ids) = direct.encode(words, self.normalizer.as_ref(), text, looking)? {
+                return Ok(ids);
+            }
+        }
         let mut pretokenized = if parse_special && !literal.is_empty() {
             self.split_around(text, literal)?
         } else {
@@ -87,7 +107,15 @@ impl Tokenizer {
         if let Some(pre_tokenizer) = &self.pre_tokenizer {
             pre_tokenizer.pre_tokenize(&mut pretokenized).map_err(Failure::internal)?;
         }
-        pretokenized.tokenize(|part| self.model.tokenize(part.get())).map_err(Failure::internal)?;
+        let room = RefCell::new((BpeRoom::default(), vec![]));
+        let tokenize = |word: &str| {
+            let Some(bpe) = &self.bpe else { return self.model.tokenize(word) };
+            let (room, ids) = &mut *room.borrow_mut();
+            ids.clear();
+            words.merge(bpe, word, room, ids).map_err(|failure| failure.message)?;
+            Ok(ids.iter().map(|&id| Token::new(id, String::new(), (0, 0))).collect())
+        };
+        pretokenized.tokenize(|part| tokenize(part.get())).map_err(Failure::internal)?;
         let encoding = pretokenized.into_encoding(None, 0, OffsetType::None).map_err(Failure::internal)?;
         Ok(encoding.get_ids().to_vec())
     }

@@ -94,6 +94,10 @@ static BYTE_CHARS: LazyLock<[char; 256]> = LazyLock::new(|| {
     })
 });
 
+pub fn byte_char(byte: u8) -> char {
+    BYTE_CHARS[byte as usize]
+}
+
 static CHAR_BYTES: LazyLock<[Option<u8>; 0x180]> = LazyLock::new(|| {
     let mut table = [None; 0x180];
     for (byte, &c) in BYTE_CHARS.iter().enumerate() {
