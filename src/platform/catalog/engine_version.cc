@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "hardware/inventory/tool_run.h"
 
@@ -18,16 +19,24 @@ bool is_version(std::string_view text) {
   return !text.empty() && text.size() <= kVersionBytesMax && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
+// None of a folder that cannot be read.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    found.push_back(it->path());
+  }
+  return found;
+}
+
 // bin/vllm stands beside lib/python3.11/site-packages/vllm-0.32.0.dist-info.
 std::string version_of_package(const std::string& package, const fs::path& program) {
   constexpr std::string_view kEnd = ".dist-info";
-  std::error_code ignored;
-  for (const fs::directory_entry& python :
-       fs::directory_iterator(program.parent_path().parent_path() / "lib", ignored)) {
-    if (!python.path().filename().string().starts_with("python")) continue;
+  for (const fs::path& python : entries(program.parent_path().parent_path() / "lib")) {
+    if (!python.filename().string().starts_with("python")) continue;
     for (const char* folder : {"site-packages", "dist-packages"}) {
-      for (const fs::directory_entry& entry : fs::directory_iterator(python.path() / folder, ignored)) {
-        const std::string name = entry.path().filename();
+      for (const fs::path& entry : entries(python / folder)) {
+        const std::string name = entry.filename();
         if (!name.starts_with(package + "-") || !name.ends_with(kEnd)) continue;
         return name.substr(package.size() + 1, name.size() - package.size() - 1 - kEnd.size());
       }
@@ -48,10 +57,11 @@ std::string version_that_it_prints(const fs::path& program) {
 }
 
 std::string find_version(std::string_view engine, const std::string& program) {
-  if (engine == "llama.cpp") return version_that_it_prints(fs::absolute(program));
   std::error_code ignored;
+  if (engine == "llama.cpp") return version_that_it_prints(fs::absolute(program, ignored));
   const fs::path real = fs::canonical(program, ignored);
   for (const fs::path& path : {fs::path(program), real}) {
+    if (path.empty()) continue;
     if (std::string version = version_of_package(std::string(engine), path); !version.empty()) return version;
   }
   return "";
@@ -68,11 +78,14 @@ std::string engine_version(std::string_view engine, const std::string& program) 
   static std::map<std::string, Known> known;
   std::error_code ignored;
   const auto written = fs::last_write_time(program, ignored);
-  const std::lock_guard lock(mutex);
-  const auto it = known.find(program);
-  if (it != known.end() && it->second.written == written) return it->second.version;
+  {
+    const std::lock_guard lock(mutex);
+    const auto it = known.find(program);
+    if (it != known.end() && it->second.written == written) return it->second.version;
+  }
   std::string version = find_version(engine, program);
   if (!is_version(version)) version.clear();
+  const std::lock_guard lock(mutex);
   known[program] = {.written = written, .version = version};
   return version;
 }

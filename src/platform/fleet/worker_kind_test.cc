@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "platform/fleet/device_wish.h"
+
 namespace quern {
 namespace {
 
@@ -66,11 +68,11 @@ TEST(WorkerKind, OurOptionsAreThoseOfTheCommand) {
 
 TEST(WorkerKind, ReplicasShareTheirDevices) {
   LaunchSpec spec{.device = "cuda:0,1,4,5", .replicas = 2};
-  EXPECT_EQ(share_of_device(spec, 0), "cuda:0,1");
-  EXPECT_EQ(share_of_device(spec, 1), "cuda:4,5");
-  EXPECT_EQ(share_of_device(spec, 2), "cuda:0,1") << "the one that replaces another";
+  EXPECT_EQ(device_text(wished_devices(spec, 0)), "cuda:0,1");
+  EXPECT_EQ(device_text(wished_devices(spec, 1)), "cuda:4,5");
+  EXPECT_EQ(device_text(wished_devices(spec, 2)), "cuda:0,1") << "the one that replaces another";
   spec.replicas = 1;
-  EXPECT_EQ(share_of_device(spec, 0), "cuda:0,1,4,5");
+  EXPECT_EQ(device_text(wished_devices(spec, 0)), "cuda:0,1,4,5");
   spec = {.uid = "u", .model_name = "m", .engine = "vllm", .device = "cuda:3"};
   const auto environment = worker_command(spec, {.program = "/v", .device = "cuda:3"}).environment;
   EXPECT_NE(std::ranges::find(environment, "CUDA_VISIBLE_DEVICES=3"), environment.end());

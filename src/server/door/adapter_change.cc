@@ -95,21 +95,23 @@ awaitable<ApiResult<void>> change_adapter(Door& door, std::string uid, LaunchAda
   }
   const LaunchAdapter old = before(*view, adapter.name);
   std::vector<uint64_t> told;
+  ApiResult<void> changed;
   for (const WorkerWay& way : ways) {
-    auto changed = co_await tell(door.pool(), uid, way, adapter);
-    if (!changed) {
-      for (size_t i = 0; i < told.size(); ++i) {
-        const auto undone = co_await tell(door.pool(), uid, ways[i], old);
-        static_cast<void>(undone);  // it may be gone meanwhile
-      }
-      co_return std::unexpected(std::move(changed).error());
-    }
-    told.push_back(way.life);
+    changed = co_await tell(door.pool(), uid, way, adapter);
+    told.push_back(way.life);  // one that did not answer may have done it
+    if (!changed) break;
   }
-  const std::function<Status()> remember = [&] { return fleet.change_adapter(uid, adapter, told); };
-  const Status status = co_await offload(remember);
-  if (!status) co_return std::unexpected(to_api_error(status.error()));
-  co_return ApiResult<void>();
+  if (changed) {
+    const std::function<Status()> remember = [&] { return fleet.change_adapter(uid, adapter, told); };
+    const Status status = co_await offload(remember);
+    if (!status) changed = std::unexpected(to_api_error(status.error()));
+  }
+  if (changed) co_return changed;
+  for (size_t i = 0; i < told.size(); ++i) {
+    const auto undone = co_await tell(door.pool(), uid, ways[i], old);
+    static_cast<void>(undone);  // it may be gone meanwhile
+  }
+  co_return changed;
 }
 
 }  // namespace quern::door

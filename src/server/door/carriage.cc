@@ -28,6 +28,7 @@ constexpr size_t kBytesPerToken = 4;               // of a prompt that nobody ha
 constexpr int64_t kContextGuess = 32768;           // tokens a prompt has at most, where the model does not say
 constexpr size_t kWholeBytesMax = 1u << 20;        // an answer up to here goes out in one piece, with its length
 constexpr size_t kTranslatedBytesMax = 64u << 20;  // an answer that is written anew
+constexpr size_t kInPlaceMax = 256 * 1024;         // longer bodies are written anew beside the connections' threads
 
 // Sent on piece by piece, as it comes.
 bool is_stream(const AnswerHead& head) {
@@ -49,6 +50,11 @@ class InFlight {
 
 ApiError shutting_down() {
   return {.status = 503, .message = "the server is shutting down", .type = "service_unavailable"};
+}
+
+// Of a body that is written anew.
+void erase_coding(http::Headers& headers) {
+  std::erase_if(headers, [](const auto& header) { return header.first == "content-encoding"; });
 }
 
 ApiError broke_off() {
@@ -190,12 +196,18 @@ std::string Carriage::model_text(const Lease& lease) const {
 }
 
 // A server that is not ours may not know what is asked for here.
+std::optional<std::string> Carriage::usage_options(const Lease& lease) const {
+  const bool has_options = request_.path == "/v1/chat/completions" || request_.path == "/v1/completions";
+  if (!meter_ || !scan_.stream || !has_options || lease.engine().empty() || lease.engine() == "openai") {
+    return std::nullopt;
+  }
+  return asking_for_usage(scan_.stream_options);
+}
+
 void Carriage::ask_for_usage(const Lease& lease, std::string& model_text) {
   options_text_.clear();
   hides_usage_ = false;
-  const bool has_options = request_.path == "/v1/chat/completions" || request_.path == "/v1/completions";
-  if (!meter_ || !scan_.stream || !has_options || lease.engine().empty() || lease.engine() == "openai") return;
-  auto options = asking_for_usage(scan_.stream_options);
+  auto options = usage_options(lease);
   if (!options) return;
   hides_usage_ = true;
   if (scan_.stream_options.empty()) {
@@ -234,11 +246,13 @@ awaitable<ApiResult<void>> Carriage::translate(const Lease& lease) {
   if (scan_.is_form || !foreign::is_foreign(lease.engine())) co_return ApiResult<void>();
   const auto view = door_.fleet_.model(uid_);
   const int64_t context = view ? view->context : 0;
-  if (!foreign::may_need_translation(lease.engine(), request_.path, request_.body, context)) {
+  const bool is_long = request_.body.size() > kInPlaceMax;
+  if (!is_long && !foreign::may_need_translation(lease.engine(), request_.path, request_.body, context)) {
     co_return ApiResult<void>();
   }
   using Translated = ApiResult<std::unique_ptr<foreign::Translation>>;
   const std::function<Translated()> work = [&]() -> Translated {
+    if (!foreign::may_need_translation(lease.engine(), request_.path, request_.body, context)) return Translated();
     auto body = parse_body(request_);
     if (!body) return std::unexpected(body.error());
     return foreign::translate({.engine = lease.engine(),
@@ -248,7 +262,12 @@ awaitable<ApiResult<void>> Carriage::translate(const Lease& lease) {
                                .worker_name = worker_name(lease),
                                .context = context});
   };
-  auto translated = co_await offload(work);
+  Translated translated;
+  if (is_long) {
+    translated = co_await offload(work);
+  } else {
+    translated = work();
+  }
   if (!translated) co_return std::unexpected(translated.error());
   translation_ = std::move(*translated);
   co_return ApiResult<void>();
@@ -262,7 +281,15 @@ WorkerRequest Carriage::translated_request(const Lease& lease) {
                         .body = {}};
   std::erase_if(request.headers, [](const auto& header) { return header.first == "content-type"; });
   request.headers.emplace_back("Content-Type", "application/json");
-  model_text_ = dump_json(translation_->body);
+  std::optional<Json> counted;
+  if (const auto options = usage_options(lease); options && translation_->keeps_answer) {
+    if (auto value = parse_json(*options, "stream_options")) {
+      counted = translation_->body;
+      (*counted)["stream_options"] = std::move(*value);
+      hides_usage_ = true;
+    }
+  }
+  model_text_ = dump_json(counted ? *counted : translation_->body);
   if (!lease.fields().empty()) model_text_.insert(1, lease.fields() + ",");
   request.body.push_back(model_text_);
   return request;
@@ -291,10 +318,12 @@ awaitable<Carriage::Verdict> Carriage::call_worker(const Lease& lease, Lease::Ou
   const StopHook hook(reply_, call);
   const auto translated = co_await translate(lease);
   if (!translated) {
+    outcome = Lease::Outcome::kAbandoned;  // the worker was not asked
     co_await send_error(reply_, translated.error(), route_.error_body);
     co_return Verdict::kDone;
   }
   if (translation_ && translation_->answers_itself) {
+    outcome = Lease::Outcome::kAbandoned;
     const auto answer = translation_->whole(nullptr);
     if (answer) co_await send_json(reply_, *answer);
     co_return Verdict::kDone;
@@ -358,13 +387,17 @@ awaitable<void> Carriage::send_whole(int status, std::string type, std::string b
   if (!translation_ || translation_->keeps_answer) {
     co_return co_await reply_.send(status, type, std::move(body), std::move(headers));
   }
-  // It may be long.
   const std::function<ApiResult<Json>()> work = [&]() -> ApiResult<Json> {
     const auto answer = parse_json(body, "the worker's answer");
     if (answer && !translation_->is_stream) return translation_->whole(*answer);
     return std::unexpected(bad_answer());
   };
-  const auto answer = co_await offload(work);
+  ApiResult<Json> answer;
+  if (body.size() > kInPlaceMax) {
+    answer = co_await offload(work);
+  } else {
+    answer = work();
+  }
   if (!answer) co_return co_await send_error(reply_, answer.error(), route_.error_body);
   co_await send_json(reply_, *answer);
 }
@@ -394,6 +427,7 @@ awaitable<void> Carriage::pass_stream(WorkerCall& call, std::string first, Lease
   if (translation_ && !translation_->keeps_answer) translator.emplace(*translation_, route_.error_event);
   const std::string type = translator ? translation_->stream_type() : content_type_of(call.head());
   http::Headers headers = headers_for_client(call.head());
+  if (translator) erase_coding(headers);
   StreamGuard guard(type);
   UsageHider hider;
   if (call.head().status >= 400) meter_.reset();
@@ -444,6 +478,7 @@ void Carriage::put_in_dialect(const Lease& lease, int status, KeptAnswer& answer
   answer.status = error.status;
   answer.content_type = "application/json";
   answer.body = route_.error_body(error);
+  erase_coding(answer.headers);
 }
 
 void Carriage::keep(const Lease& lease, const AnswerHead& head, std::string body) {

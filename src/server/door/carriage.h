@@ -35,6 +35,8 @@ class Carriage {
   http::asio::awaitable<ApiResult<void>> translate(const Lease& lease);  // into translation_
   const std::string& worker_name(const Lease& lease) const;
   std::string model_text(const Lease& lease) const;
+  // The `stream_options` that make the worker count, where they have to be changed for it.
+  std::optional<std::string> usage_options(const Lease& lease) const;
   void ask_for_usage(const Lease& lease, std::string& model_text);
   void charge(bool is_whole);
   http::asio::awaitable<bool> try_replica(Lease& lease);  // false: ask the fleet again

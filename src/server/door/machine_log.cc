@@ -18,6 +18,7 @@ namespace {
 
 using http::asio::awaitable;
 
+constexpr int64_t kOffsetMax = int64_t{1} << 53;  // bytes of a log
 constexpr std::chrono::seconds kPauseBetweenCalls{1};
 
 // Where a reader is.
@@ -62,7 +63,7 @@ std::optional<int64_t> told_offset(const AnswerHead& head) {
   const std::string_view text = head.header("x-quern-log-offset");
   int64_t offset = -1;
   std::from_chars(text.data(), text.data() + text.size(), offset);
-  return offset < 0 ? std::nullopt : std::optional(offset);
+  return offset < 0 || offset > kOffsetMax ? std::nullopt : std::optional(offset);
 }
 
 // Until the call ends, however it does. False: the client has left.

@@ -1,5 +1,6 @@
 #include "server/door/worker_metrics.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr size_t kReplicasMax = 64;  // of this machine
 constexpr size_t kMachinesMax = 64;
-constexpr size_t kBytesMax = 1u << 20, kMachineBytesMax = 8u << 20;
+constexpr size_t kBytesMax = 1u << 20, kMachineBytesMax = 8u << 20, kAllBytesMax = 64u << 20;
 constexpr std::chrono::seconds kTimeOfAll{2};
 
 // One text of metrics that is on its way.
@@ -36,6 +37,7 @@ struct Gathering {
   explicit Gathering(const asio::any_io_executor& strand) : timer(strand) {}
   std::vector<Source> sources;
   size_t open = 0;
+  size_t bytes_left = kAllBytesMax;
   asio::steady_timer timer;  // until the last has answered, or time is up
 };
 
@@ -49,7 +51,11 @@ asio::awaitable<void> ask(std::shared_ptr<Gathering> gathering, size_t index) {
   std::string text;
   bool more = co_await call->begin(request);
   more = more && call->head().status == 200;
-  while (more && text.size() <= source.bytes_max) more = co_await call->read(text);
+  while (more && text.size() <= source.bytes_max && gathering->bytes_left > 0) {
+    const size_t before = text.size();
+    more = co_await call->read(text);
+    gathering->bytes_left -= std::min(gathering->bytes_left, text.size() - before);
+  }
   if (call->end() == CallEnd::kWhole) source.text = std::move(text);
   if (--gathering->open == 0) gathering->timer.cancel();
 }

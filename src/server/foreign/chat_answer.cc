@@ -147,6 +147,7 @@ ApiResult<std::vector<PartDelta>> ChatAnswer::add(const Json& object) {
     if (auto read = read_said(*said, deltas); !read) return std::unexpected(read.error());
   }
   if (std::string text = text_in(choice, "text"); !text.empty()) {
+    in_call_ = false;
     deltas.push_back({.kind = OutputDelta::Kind::kContent, .text = std::move(text)});
   }
   for (const OutputDelta& delta : deltas) bytes_ += delta.text.size();

@@ -189,6 +189,9 @@ TEST(StreamTranslator, WhatIsNoAnswerEndsInAnError) {
       call + data(R"({"content":"x"})") + data(R"({"tool_calls":[{"index":1,"function":{"arguments":"}"}}]})"),
       data(R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}}]})"),
       data(R"({"tool_calls":[7]})"),
+      R"(data: {"choices":[{"text":"x","delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]}}]})"
+      "\n\n" +
+          data(R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}}]})"),
       "data: " + std::string(9u << 20, 'a'),
   };
   for (const std::string& bytes : hostile) {

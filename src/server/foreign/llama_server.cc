@@ -80,7 +80,9 @@ constexpr auto kNames = std::to_array<Name>({{"repetition_penalty", "repeat_pena
                                              {"best_of", ""},
                                              {"truncate_prompt_tokens", ""},
                                              {"include_stop_str_in_output", ""},
-                                             {"enable_thinking", ""}});
+                                             {"enable_thinking", ""},
+                                             // Which adapters answer is what the model's name says.
+                                             {"lora", ""}});
 
 // GBNF: one of the strings, to the letter.
 ApiResult<std::string> grammar_of(const Json& choices) {
