@@ -311,8 +311,8 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
 }
 
 void FleetOwner::show_router(const FleetModel& model, const FleetReplica& replica) {
-  // Whatever the engine there, it is another machine's server that is asked: it speaks as ours does, and knows an adapter
-  // beside its own name of the replica.
+  // Whatever the engine there, it is another machine's server that is asked: it speaks as ours does, and knows an
+  // adapter beside its own name of the replica.
   const bool is_here = replica.node.empty();
   auto adapters = is_here ? adapter_calls(replica.engine, served_name(model), replica.adapters)
                           : adapter_calls_of_node(replica.model, replica.adapters);
