@@ -133,7 +133,7 @@ void EngineCore::step() {
     for (const Chunk& chunk : chunks_) finish_all(*chunk.sequence, FinishReason::kError, &logits.error());
   }
   remove_ended();
-  pace_.record(tokens, std::chrono::duration<double>(EngineClock::now() - start).count());
+  if (logits) pace_.record(tokens, std::chrono::duration<double>(EngineClock::now() - start).count());
 }
 
 void EngineCore::build_batch() {

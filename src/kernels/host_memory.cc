@@ -23,7 +23,9 @@ size_t round_up(size_t n, size_t unit) {
 // Zero pages at a huge page's boundary: one TLB entry then covers what 512 ordinary pages do. Null where there is no
 // room.
 std::byte* map_huge_pages(size_t bytes) {
-  void* whole = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // NORESERVE: more than the machine has may be asked for where not all of it will be touched.
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* whole = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (whole == MAP_FAILED) return nullptr;
   auto* begin = static_cast<std::byte*>(whole);
   const auto address = reinterpret_cast<uintptr_t>(whole);

@@ -1,5 +1,6 @@
 #include "text/chat_prompt.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/status.h"
@@ -24,9 +25,11 @@ Status mark(const Tokenizer& tokenizer, Json& value, int64_t& count) {
   std::string marked;
   size_t at = 0;
   for (const TextRange& span : spans) {
-    marked.append(text, at, span.begin - at).append(kOpen);
-    marked.append(text, span.begin, span.end - span.begin).append(kClose);
-    at = span.end;
+    // Tokens that take the spaces around them may share some.
+    const size_t begin = std::max<size_t>(span.begin, at), end = std::max<size_t>(span.end, begin);
+    marked.append(text, at, begin - at).append(kOpen);
+    marked.append(text, begin, end - begin).append(kClose);
+    at = end;
   }
   marked.append(text, at);
   count += static_cast<int64_t>(spans.size());

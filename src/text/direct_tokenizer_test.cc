@@ -241,7 +241,7 @@ TEST_P(SameIds, AsTheLibrary) {
   std::optional<std::filesystem::path> path = golden("tokenizers/files/" + name);
   if (!std::filesystem::exists(*path)) path = extra_file(name);
   if (!path) GTEST_SKIP() << "no " << name << " in the folder QUERN_TEST_TOKENIZERS";
-  expect_same(testing::read_text(*path), 11, 300);
+  expect_same(testing::read_text(*path), 11, 150);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SameIds,
@@ -283,7 +283,7 @@ TEST(DirectTokenizer, SameIdsByEveryNamedPreTokenizer) {
     file["normalizer"] = pre->normalizer;
     file["pre_tokenizer"] = pre->steps;
     file["model"]["ignore_merges"] = pre->ignore_merges;
-    expect_same(dump_json(file), ++seed, 120);
+    expect_same(dump_json(file), ++seed, 50);
   }
 }
 
@@ -311,8 +311,53 @@ TEST(DirectTokenizer, SameIdsByOtherSettings) {
                              {"replacement", "\u2581"},
                              {"prepend_scheme", (flags & 1) != 0 ? "first" : "always"},
                              {"split", (flags & 2) != 0}};
-    expect_same(dump_json(file), ++seed, 120);
+    expect_same(dump_json(file), ++seed, 50);
   }
+}
+
+// Files that no tokenizer we know of has, where the two ways once differed.
+TEST(DirectTokenizer, SameIdsByStrangeFiles) {
+  struct Strange {
+    const char *model, *normalizer, *steps, *text;
+  };
+  const Strange files[] = {
+      {R"({"type":"BPE","vocab":{"▁":0,"a":1,"x":2,"▁x":3,"a▁x":4},"merges":[["▁","x"],["a","▁x"]]})", "null", "null",
+       "az▁x"},
+      {R"({"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":3,"bc":4,"z":5,"za":6},
+           "merges":[["b","c"],["a","b"],["z","a"],["a","bc"]]})",
+       "null", "null", "zabc"},
+      {R"({"type":"BPE","unk_token":"<unk>","vocab":{"▁":0,"b":1,"x":2,"<unk>":3,"▁x":4,"b<unk>":5,"b<unk>▁x":6},
+           "merges":[["▁","x"],["b","<unk>"],["b<unk>","▁x"]]})",
+       "null", "null", "bz▁x"},
+      {R"({"type":"BPE","vocab":{"a":0,"b":1," ":2},"merges":[]})", "null",
+       R"j({"type":"Split","pattern":{"Regex":"(?x: [a b]+ )"},"behavior":"Isolated","invert":false})j", "a b"},
+      {R"({"type":"BPE","vocab":{"a":0,"b":1," ":2,"▁":3," a":4},"merges":[[" ","a"]]})",
+       R"({"type":"Replace","pattern":{"String":" "},"content":"▁"})",
+       R"({"type":"Sequence","pretokenizers":[
+           {"type":"Metaspace","replacement":" ","prepend_scheme":"always","split":false},
+           {"type":"Split","pattern":{"String":" "},"behavior":"Isolated","invert":false}]})",
+       "ab"},
+};
+for (const Strange& one : files) {
+  SCOPED_TRACE(one.model);
+  const Json file = {{"version", "1.0"},
+                     {"added_tokens", Json::array()},
+                     {"model", Json::parse(one.model)},
+                     {"normalizer", Json::parse(one.normalizer)},
+                     {"pre_tokenizer", Json::parse(one.steps)}};
+  const TokenizerHandle usual = tokenizer_of(dump_json(file), Way::kUsual);
+  const TokenizerHandle library = tokenizer_of(dump_json(file), Way::kLibrary);
+  EXPECT_EQ(encoded(*usual, one.text, {}), encoded(*library, one.text, {}));
+}
+}
+
+TEST(DirectTokenizer, ManyStepsEndNoStack) {
+  Json file = small_file();
+  Json steps = Json::array();
+  for (int i = 0; i < 30'000; ++i) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+  const TokenizerHandle usual = tokenizer_of(dump_json(file), Way::kUsual);
+  EXPECT_FALSE(encoded(*usual, "a1", {}).first.empty());
 }
 
 // Anything quadratic would take hours here.
@@ -325,7 +370,7 @@ TEST(DirectTokenizer, LongRunsTakeNoMoreThanOtherText) {
          {"a", " ", "\n", " \n", "A", "1", "!", "'", "\u0301", "\u2581", "\u4f60", "<|im_end|", "ab "}) {
       SCOPED_TRACE(fmt::format("{} {}", name, dump_json(Json(unit))));
       std::string text;
-      while (text.size() < 300'000) text += unit;
+      while (text.size() < 100'000) text += unit;
       const auto encoding = (*tokenizer)->encode(text, {.add_special = false});
       ASSERT_TRUE(encoding);
       const auto decoded = (*tokenizer)->decode(encoding->ids, false);

@@ -115,6 +115,10 @@ fn take_merges(file: &mut ModelFile) -> Result<Option<Bpe>, Failure> {
     else {
         return Ok(None);
     };
+    // Where two texts have one id, a pair that is gone looks like one that is there.
+    if ids.values().collect::<ahash::AHashSet<_>>().len() != ids.len() {
+        return Ok(None);
+    }
     let unknown = Unknown {
         byte_fallback: file.byte_fallback.unwrap_or(false),
         token: file.unk_token.clone(),

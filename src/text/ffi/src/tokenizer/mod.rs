@@ -29,6 +29,12 @@ pub enum Way {
     Library,
 }
 
+// Handles are used from several threads at once.
+const _: fn() = || {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Tokenizer>();
+};
+
 pub struct Tokenizer {
     /// Has no merges where `bpe` has them.
     model: ModelWrapper,

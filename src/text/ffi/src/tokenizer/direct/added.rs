@@ -38,7 +38,8 @@ impl AddedTokens {
             let mut patterns = vec![];
             let mut rules = vec![];
             for (&id, token) in tokens.iter().filter(|(_, token)| token.normalized == normalized) {
-                patterns.push(added.simple_id_to_token(id).unwrap_or_else(|| token.content.clone()));
+                let other = if normalized { added.simple_id_to_token(id) } else { None };
+                patterns.push(other.unwrap_or_else(|| token.content.clone()));
                 rules.push(Rules {
                     id,
                     single_word: token.single_word,
@@ -88,7 +89,8 @@ impl Matcher {
                 begin = if at < begin { at + text[at..begin].trim_end().len() } else { at };
             }
             if rules.takes_right {
-                end = text.len() - text[end..].trim_start().len();
+                // What the token before has taken is white space.
+                end = text.len() - text[end.max(at)..].trim_start().len();
             }
             found.push(Found { begin, end, id: rules.id });
         }

@@ -57,6 +57,11 @@ struct Link {
     next: u32,
 }
 
+fn ends_in_byte_piece(token: &str) -> bool {
+    let piece = "<0x00>".len();
+    token.len().checked_sub(piece).and_then(|at| token.get(at..)).is_some_and(|end| byte_piece(end).is_some())
+}
+
 impl Bpe {
     pub fn new(
         ids: &AHashMap<String, u32>,
@@ -79,11 +84,16 @@ impl Bpe {
             let merge = Merge { rank: rank as u32, whole: find(&whole)? };
             table.insert(find(left)?, find(right)?, merge);
             if right.starts_with(SPACE) && !left.ends_with(SPACE) {
-                let stands_for_other = byte_piece(left).is_some() || unknown.token.as_ref() == Some(left);
+                let stands_for_other =
+                    ends_in_byte_piece(left) || unknown.token.as_ref().is_some_and(|token| left.ends_with(token));
                 is_known &= !stands_for_other && before_spaces.len() < BEFORE_SPACES_MAX;
                 before_spaces.extend(left.chars().next_back().filter(|c| is_known && !before_spaces.contains(c)));
             }
         }
+        // What vanishes lets a merge reach over it.
+        let has_all_bytes =
+            unknown.byte_fallback && (0..=255u8).all(|byte| ids.contains_key(&format!("<0x{byte:02X}>")));
+        is_known &= before_spaces.is_empty() || unknown.token.is_some() || has_all_bytes;
         let id = |token: &str| ids.get(token).copied().unwrap_or(NONE);
         let single = |token: &String| {
             let mut chars = token.chars();

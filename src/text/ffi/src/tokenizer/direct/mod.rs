@@ -10,7 +10,6 @@ mod steps;
 mod words;
 
 use regex_automata::meta::Cache;
-use serde_json::Value;
 use std::sync::Mutex;
 use tokenizers::{AddedVocabulary, Model, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
@@ -72,7 +71,7 @@ impl Direct {
         plain: &AddedVocabulary,
     ) -> Result<Option<Direct>, Failure> {
         let normal = Normal::of(normalizer);
-        let json = serde_json::to_value(pre_tokenizer).unwrap_or(Value::Null);
+        let Ok(json) = serde_json::to_value(pre_tokenizer) else { return Ok(None) };
         let Some(mut steps) = Steps::of(&json, &normal) else { return Ok(None) };
         if steps.bytes && bpe.is_none() {
             return Ok(None);

@@ -54,9 +54,9 @@ impl Normal {
         matches!(self, Normal::Spaces { .. })
     }
 
-    /// Its first character comes from the first of the text.
+    /// Each character comes from one of the text, and the first from the first.
     pub fn keeps_start(&self) -> bool {
-        !matches!(self, Normal::Bert { .. } | Normal::Other)
+        matches!(self, Normal::Same | Normal::Spaces { prefix: false })
     }
 
     /// `text` is not empty.
@@ -85,7 +85,9 @@ impl Normal {
                     let ascii = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
                     let (run, behind) = rest.split_at(ascii);
                     result.extend(run.chars().filter_map(|c| bert_ascii(c, *clean, *lowercase)));
-                    let other = behind.bytes().position(|byte| byte.is_ascii()).unwrap_or(behind.len());
+                    // Marks are put in order across control characters, which vanish.
+                    let ends = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
+                    let other = behind.bytes().position(ends).unwrap_or(behind.len());
                     let (run, behind) = behind.split_at(other);
                     if !run.is_empty() {
                         result.push_str(&by_library(normalizer, run));

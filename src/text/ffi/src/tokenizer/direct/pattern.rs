@@ -1,12 +1,15 @@
 //! A pre-tokenizer's pattern as an automaton that reads each character once or twice, whatever the text.
 
-use regex_automata::meta::{Cache, Regex};
+use regex_automata::meta::{Cache, Config, Regex};
 use regex_automata::{Anchored, Input, PatternID};
-use regex_syntax::ast::{parse::Parser, visit, Ast, Visitor};
+use regex_syntax::ast::{parse::Parser, visit, Ast, Flag, Flags, FlagsItem, FlagsItemKind, Visitor};
 
 /// Ends that most patterns share: a run of spaces, the last of them left to the word that follows. No automaton can
 /// look ahead, so the run is found whole and cut here.
 const SPACES: &str = r"|\s+(?!\S)|\s+";
+
+/// Of each of an automaton's two directions, for each call at once.
+const CACHE_BYTES: usize = 512 << 10;
 
 pub struct Pattern {
     regex: Regex,
@@ -27,9 +30,10 @@ impl Pattern {
         if !properties.look_set().is_empty() || properties.minimum_len().is_none_or(|size| size == 0) {
             return None;
         }
+        let config = Config::new().hybrid_cache_capacity(CACHE_BYTES);
         let regex = match main {
-            Some(main) => Regex::builder().build_many(&[main, r"\s+"]).ok()?,
-            None => Regex::new(pattern).ok()?,
+            Some(main) => Regex::builder().configure(config).build_many(&[main, r"\s+"]).ok()?,
+            None => Regex::builder().configure(config).build(pattern).ok()?,
         };
         Some(Pattern { regex, spaces: main.is_some(), matches_only })
     }
@@ -89,6 +93,13 @@ impl Pattern {
     }
 }
 
+/// Case alone: spaces that do not count are read differently within classes.
+fn is_plain(flags: &Flags) -> bool {
+    let is_case =
+        |item: &FlagsItem| matches!(item.kind, FlagsItemKind::Negation | FlagsItemKind::Flag(Flag::CaseInsensitive));
+    flags.items.iter().all(is_case)
+}
+
 /// `a++` is possessive to one engine and a repetition of a repetition to the other.
 struct NoDoubleRepetition;
 
@@ -104,6 +115,9 @@ impl Visitor for NoDoubleRepetition {
         match ast {
             Ast::Repetition(outer) if matches!(*outer.ast, Ast::Repetition(_)) => Err(()),
             Ast::Flags(_) => Err(()),
+            Ast::Group(group) if group.flags().is_some_and(|flags| !flags.items.is_empty() && !is_plain(flags)) => {
+                Err(())
+            }
             _ => Ok(()),
         }
     }

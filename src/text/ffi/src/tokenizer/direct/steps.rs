@@ -52,6 +52,9 @@ pub struct Part<'a> {
     pub first: bool,
 }
 
+/// A longer list goes to the library: each step is a call within the one before it.
+const STEPS_MAX: usize = 16;
+
 type Sink<'a> = dyn FnMut(&str) -> Result<(), Failure> + 'a;
 
 impl Steps {
@@ -69,7 +72,7 @@ impl Steps {
             return list.iter().try_for_each(|step| self.add(step, normal));
         }
         // What follows ByteLevel sees its alphabet in place of the text.
-        if self.bytes {
+        if self.bytes || self.steps.len() >= STEPS_MAX {
             return None;
         }
         let flag = |name: &str, usual: bool| step[name].as_bool().unwrap_or(usual);
@@ -86,7 +89,8 @@ impl Steps {
             }
             "Split" => {
                 let pattern = &step["pattern"];
-                if pattern["String"] == " " && normal.leaves_no_spaces() && !flag("invert", false) {
+                let has_no_spaces = normal.leaves_no_spaces() && self.steps.is_empty();
+                if pattern["String"] == " " && has_no_spaces && !flag("invert", false) {
                     return Some(());
                 }
                 let matches_only = match (step["behavior"].as_str()?, flag("invert", false)) {
@@ -101,7 +105,7 @@ impl Steps {
             "Metaspace" => {
                 let prefix = match step["prepend_scheme"].as_str()? {
                     "always" => Prefix::Always,
-                    "first" if normal.keeps_start() => Prefix::First,
+                    "first" if normal.keeps_start() && self.keeps_start() => Prefix::First,
                     "never" => Prefix::Never,
                     _ => return None,
                 };
@@ -111,6 +115,11 @@ impl Steps {
             _ => return None,
         }
         Some(())
+    }
+
+    /// What the steps so far leave first comes from the start of their text, and from nothing else.
+    fn keeps_start(&self) -> bool {
+        !self.steps.iter().any(|step| matches!(step, Step::Space | Step::Metaspace { .. }))
     }
 
     pub fn add_space_runs(&mut self, joined: Vec<char>) {
