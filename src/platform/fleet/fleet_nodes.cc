@@ -53,8 +53,12 @@ int32_t FleetOwner::place_of(const std::string& node) const {
 }
 
 std::vector<bool> FleetOwner::suitable_places(const FleetModel& model, bool with_devices) const {
-  LaunchSpec spec = model.spec;
-  if (!with_devices) spec.device = "auto";  // a look that misses one moves nobody who is there
+  LaunchSpec anywhere;
+  if (!with_devices) {  // a look that misses one moves nobody who is there
+    anywhere = model.spec;
+    anywhere.device = "auto";
+  }
+  const LaunchSpec& spec = with_devices ? model.spec : anywhere;
   std::vector<bool> suits = {model.runs_here && has_wished_devices(spec)};
   for (const auto& node : nodes_) suits.push_back(node_suits(node->join, spec));
   return suits;
