@@ -171,6 +171,7 @@ FleetOptions fleet_options(const WorkerOptions& options, const std::filesystem::
   fleet.program = std::filesystem::read_symlink("/proc/self/exe", error);
   fleet.memory_budget_bytes = options.memory_bytes;
   fleet.stop_workers_at_end = options.stop_workers;
+  fleet.first_look_max = {};  // the thread that launches also tells the server that we are here
   fleet.served_name = uid_of_node_replica;
   fleet.log = [&log](const std::string& note) { log.write(LogLevel::kNotice, note); };
   return fleet;

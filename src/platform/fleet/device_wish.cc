@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "hardware/inventory/placement.h"
 
 namespace quern {
 namespace {
+
+constexpr double kEngineFraction = 0.9;  // vLLM's default; SGLang's depends on the device, and is near it
 
 bool is_device_number(std::string_view text) {
   return !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -73,11 +76,40 @@ int32_t devices_of_one_replica(const LaunchSpec& spec) {
   return std::min(tensor * pipeline, 64);
 }
 
+double device_fraction(const LaunchSpec& spec) {
+  const bool is_vllm = spec.engine == "vllm";
+  if (!is_vllm && spec.engine != "sglang") return 0;
+  const auto it = spec.engine_options.find(is_vllm ? "gpu_memory_utilization" : "mem_fraction_static");
+  const double value = it == spec.engine_options.end() ? 0 : std::strtod(it->second.c_str(), nullptr);
+  return value > 0 && value <= 1 ? value : kEngineFraction;
+}
+
+bool is_listed(const DeviceInfo& device, std::string_view list) {
+  const std::string number = std::to_string(device.index);
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    std::string_view word = list.substr(begin, end - begin);
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    // Of a UUID its beginning is enough.
+    if (word == number || (word.size() > number.size() + 3 && device.uuid.starts_with(word))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+bool must_be_named(const DeviceInfo& device) {
+  if (device.state == DeviceState::kNoTool) return true;
+  const std::string variable = visibility_of(device).first;
+  const char* list = variable.empty() ? nullptr : std::getenv(variable.c_str());  // an empty one lists none
+  return list != nullptr && !is_listed(device, list);
+}
+
 std::vector<DeviceMemory> device_memories(const Inventory& inventory) {
   std::vector<DeviceMemory> found;
   for (const DeviceInfo& device : inventory.devices) {
     if (device.shares_system_memory || !is_usable_state(device_state_name(device.state))) continue;
-    found.push_back({device.id(), device.memory_total_bytes, device.memory_free_bytes});
+    found.push_back({device.id(), device.memory_total_bytes, device.memory_free_bytes, must_be_named(device)});
   }
   return found;
 }
@@ -98,7 +130,11 @@ std::vector<DeviceMemory> device_memories(const Json& devices) {
     const bool usable =
         state == device.end() || (state->is_string() && is_usable_state(state->get_ref<const std::string&>()));
     if (!named || !usable || (shares != device.end() && *shares == true)) continue;
-    found.push_back({id->get<std::string>(), bytes(device, "memory_total"), bytes(device, "memory_free")});
+    const auto named_alone = device.find("must_be_named");
+    const bool must_be_named = (named_alone != device.end() && *named_alone == true) ||
+                               (state != device.end() && *state == device_state_name(DeviceState::kNoTool));
+    found.push_back(
+        {id->get<std::string>(), bytes(device, "memory_total"), bytes(device, "memory_free"), must_be_named});
   }
   return found;
 }

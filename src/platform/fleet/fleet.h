@@ -53,7 +53,7 @@ struct WorkerWay {
   std::string replica;                            // "UID-0"
   std::string node;                               // as in ReplicaView
   std::string address;                            // as in ReplicaView, with the pin of a machine's key (see NodeJoin)
-  std::string base_path, api_key, model, engine;  // as in Lease
+  std::string base_path, api_key, model, engine;  // as in Lease; the engine of another machine is its server, "quern"
   bool ready = false;
   uint64_t life = 0;  // another after each start
 };
@@ -95,6 +95,7 @@ struct FleetOptions {
   int64_t memory_budget_bytes = 0;  // for models of this machine; 0: measured when one is placed, less a reserve
   double memory_reserve = 0.1;      // of the machine's memory that stays free
   int32_t loads_max = 1;            // at once on one device
+  std::chrono::milliseconds first_look_max{10000};  // so long a launch waits until devices are known; 0: not at all
   std::chrono::milliseconds health_interval{1000};
   std::chrono::milliseconds health_timeout{5000};   // no answer for so long: stuck, killed and restarted
   std::chrono::milliseconds start_timeout{600000};  // a load that takes longer has failed

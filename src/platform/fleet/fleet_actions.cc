@@ -11,16 +11,11 @@ namespace {
 constexpr int64_t kNodeInventoryMs = 25000;
 constexpr int32_t kPlansMax = 16;  // in a row: an action may call for the next
 
-// 3 of "UID-3".
-int32_t number_of(const std::string& replica) {
-  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
-}
-
 int64_t whole_milliseconds(double seconds) {
   return seconds < 0 ? -1 : static_cast<int64_t>(seconds * 1000);
 }
 
-PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<bool> suits) {
+PlanModel plan_model(const FleetModel& model, const Router& router) {
   const bool elsewhere = model.spec.engine == "openai";
   PlanModel plan{.replicas = model.spec.replicas,
                  .priority = model.spec.priority,
@@ -32,9 +27,10 @@ PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<
                  .device = elsewhere ? "" : "cpu",
                  .num_devices = devices_of_one_replica(model.spec),
                  .kinds = free_device_kinds(model.spec),
+                 .device_fraction = device_fraction(model.spec),
                  .files = model.files,
                  .files_retry_ms = model.files_retry_ms,
-                 .suits = std::move(suits),
+                 .suits = {},
                  .last_used_ms = std::max(router.last_used_ms(model.spec.uid), model.woken_ms),
                  .demand_ms = model.demand_ms,
                  .waiting = static_cast<int32_t>(model.waiters.size()),
@@ -44,7 +40,7 @@ PlanModel plan_model(const FleetModel& model, const Router& router, std::vector<
     row.in_flight = router.load(model.spec.uid, replica.id).in_flight;
     row.bytes = replica.devices.empty() ? replica.memory.own : 0;
     row.devices = replica.devices;
-    row.wish = wished_devices(model.spec, number_of(replica.id));
+    row.wish = wished_devices(model.spec, replica_number(replica.id));
     plan.rows.push_back(row);
   }
   return plan;
@@ -67,12 +63,15 @@ PlanInput FleetOwner::plan_input() {
   for (const auto& node : nodes_) {
     input.nodes.push_back({.budget_bytes = node->join.machine.memory_budget,
                            .devices = plan_devices(node->join.name, node->devices, input.now_ms - kNodeInventoryMs),
+                           .knows_devices = knows_devices(node->join.machine),
                            .is_ready = is_ready(*node),
                            .drains = node->drains});
   }
   const std::lock_guard lock(shared_->router_mutex);
   for (const auto& model : models_) {
-    PlanModel plan = plan_model(*model, shared_->router, suitable_places(*model));
+    PlanModel plan = plan_model(*model, shared_->router);
+    plan.suits = suitable_places(*model, /*with_devices=*/true);
+    if (!device_ids(model->spec.device).empty()) plan.keeps = suitable_places(*model, /*with_devices=*/false);
     for (size_t i = 0; i < plan.rows.size(); ++i) {
       plan.rows[i].place = std::max(0, place_of(model->replicas[i].node));
       plan.rows[i].failed_place = place_of(model->replicas[i].failed_node);

@@ -7,21 +7,26 @@
 namespace quern {
 namespace {
 
-constexpr std::chrono::seconds kFirstLookMax{10};
-
 bool wants_device(const LaunchSpec& spec) {
   return !device_ids(spec.device).empty() || !free_device_kinds(spec).empty();
 }
 
-int64_t budget_of(const DeviceMemory& device, double reserve, int64_t held) {
-  const int64_t total = *device.total_bytes;
-  return std::min(*device.free_bytes + held, total) - static_cast<int64_t>(reserve * static_cast<double>(total));
+int64_t reserve_of(const DeviceMemory& device, double part) {
+  return static_cast<int64_t>(part * static_cast<double>(*device.total_bytes));
+}
+
+bool is_of_kinds(const DeviceMemory& device, const std::vector<std::string>& kinds) {
+  return std::ranges::find(kinds, device.id.substr(0, device.id.find(':'))) != kinds.end();
 }
 
 }  // namespace
 
+int32_t replica_number(const std::string& replica) {
+  return static_cast<int32_t>(std::strtol(replica.c_str() + replica.rfind('-') + 1, nullptr, 10));
+}
+
 void FleetOwner::wait_for_devices(const LaunchSpec& spec) const {
-  if (wants_device(spec)) watch_->wait_for_first(kFirstLookMax);
+  if (wants_device(spec)) watch_->wait_for_first(options_.first_look_max);
 }
 
 void FleetOwner::set_devices(std::vector<DeviceMemory> found, int64_t begun_ms) {
@@ -30,6 +35,18 @@ void FleetOwner::set_devices(std::vector<DeviceMemory> found, int64_t begun_ms) 
   knows_devices_ = true;
   const bool matters = std::ranges::any_of(models_, [](const auto& model) { return wants_device(model->spec); });
   watch_->look_often(matters);
+}
+
+void FleetOwner::look_for(const LaunchSpec& spec) {
+  if (!wants_device(spec)) return;
+  watch_->look_often(true);
+  watch_->look_now();
+}
+
+// Rows of files from before devices had budgets name none.
+std::vector<std::string> FleetOwner::adopted_devices(const StoredWorkerRow& row, const FleetModel& model) {
+  if (!row.devices.empty() || row.digest != model.digest) return device_ids(row.devices);
+  return wished_devices(model.spec, replica_number(row.replica));
 }
 
 void FleetOwner::free_devices(FleetReplica& replica) {
@@ -51,19 +68,28 @@ std::vector<PlanDevice> FleetOwner::plan_devices(const std::string& node, const 
     PlanDevice& one = plan.emplace_back();
     one.id = device.id;
     const auto freed = devices.freed_ms.find(device.id);
+    one.must_be_named = device.must_be_named;
     one.is_settling = freed != devices.freed_ms.end() && freed->second >= measured_ms;
     if (!device.total_bytes || !device.free_bytes) continue;
+    const int64_t total = *device.total_bytes;
     int64_t held = 0;
     for (const auto& model : models_) {
       for (const FleetReplica& replica : model->replicas) {
         const bool is_there =
             replica.node == node && std::ranges::find(replica.devices, device.id) != replica.devices.end();
+        if (!is_there) continue;
         const bool had = replica.plan.state == ReplicaState::kDraining ||
                          (replica.plan.state == ReplicaState::kReady && replica.plan.since_ms <= measured_ms);
-        if (is_there && had) held += model->facts.memory_estimate / std::ssize(replica.devices);
+        // The look may have begun while it loaded, and seen a part of it.
+        if (replica.plan.state == ReplicaState::kReady && !had) one.is_settling = true;
+        const double fraction = device_fraction(model->spec);
+        if (had && fraction > 0) held += static_cast<int64_t>(fraction * static_cast<double>(total));
+        if (had && fraction == 0) held += model->facts.memory_estimate / std::ssize(replica.devices);
       }
     }
-    one.budget_bytes = budget_of(device, options_.memory_reserve, held);
+    one.total_bytes = total;
+    one.reserve_bytes = reserve_of(device, options_.memory_reserve);
+    one.budget_bytes = std::min(*device.free_bytes + held, total) - one.reserve_bytes;
   }
   return plan;
 }
@@ -82,21 +108,24 @@ std::optional<int64_t> FleetOwner::room_max(const LaunchSpec& spec, const std::v
   std::vector<const DeviceMemory*> candidates;
   for (const DeviceMemory& device : devices) {
     const bool wished = std::ranges::find(wish, device.id) != wish.end();
-    const std::string kind = device.id.substr(0, device.id.find(':'));
-    if (wished || std::ranges::find(kinds, kind) != kinds.end()) candidates.push_back(&device);
+    if (wished || (!device.must_be_named && is_of_kinds(device, kinds))) candidates.push_back(&device);
   }
   if (candidates.empty()) return wish.empty() ? std::optional(budget) : std::nullopt;
   int64_t least = INT64_MAX, most = -1;
   for (const DeviceMemory* device : candidates) {
     if (!device->total_bytes) return std::nullopt;
-    const int64_t room = *device->total_bytes -
-                         static_cast<int64_t>(options_.memory_reserve * static_cast<double>(*device->total_bytes));
+    const int64_t room = *device->total_bytes - reserve_of(*device, options_.memory_reserve);
     least = std::min(least, room);
     if (room <= most) continue;
     most = room;
     where = device->id;
   }
-  if (wish.empty()) return most * devices_of_one_replica(spec);
+  if (wish.empty()) {
+    const int32_t number = devices_of_one_replica(spec);
+    if (number > 1 || most >= budget) return most * number;
+    where.clear();  // main memory holds what no device can
+    return budget;
+  }
   where = device_text(wish);
   return least * std::ssize(wish);
 }
@@ -116,6 +145,7 @@ Status FleetOwner::check_room(const LaunchSpec& spec, const ModelFacts& facts) c
   if (here && ((wants_device(spec) && !knows_devices_) || has_room(devices_.found, budget_bytes_))) return {};
   for (const auto& node : nodes_) {
     if (!node_suits(node->join, spec)) continue;
+    if (wants_device(spec) && !knows_devices(node->join.machine)) return {};
     if (has_room(node->devices.found, node->join.machine.memory_budget)) return {};
   }
   return make_error(
@@ -125,7 +155,13 @@ Status FleetOwner::check_room(const LaunchSpec& spec, const ModelFacts& facts) c
 }
 
 std::string FleetOwner::device_of(const FleetModel& model, const FleetReplica& replica) const {
-  return replica.devices.empty() ? model.spec.device : device_text(replica.devices);
+  if (!replica.devices.empty()) return device_text(replica.devices);
+  // In main memory although there are devices: it must not take one by itself.
+  const auto node = std::ranges::find_if(nodes_, [&](const auto& one) { return one->join.name == replica.node; });
+  const FleetDevices& devices = node == nodes_.end() ? devices_ : (*node)->devices;
+  const std::vector<std::string> kinds = free_device_kinds(model.spec);
+  const bool any = std::ranges::any_of(devices.found, [&](const auto& one) { return is_of_kinds(one, kinds); });
+  return any ? "cpu" : model.spec.device;
 }
 
 }  // namespace quern

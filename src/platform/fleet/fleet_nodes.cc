@@ -52,11 +52,15 @@ int32_t FleetOwner::place_of(const std::string& node) const {
   return it == nodes_.end() ? -1 : static_cast<int32_t>(it - nodes_.begin()) + 1;
 }
 
-std::vector<bool> FleetOwner::suitable_places(const FleetModel& model) const {
-  const bool here = model.runs_here && has_wished_devices(model.spec);
-  if (nodes_.empty() && here) return {};
-  std::vector<bool> suits = {here};
-  for (const auto& node : nodes_) suits.push_back(node_suits(node->join, model.spec));
+std::vector<bool> FleetOwner::suitable_places(const FleetModel& model, bool with_devices) const {
+  LaunchSpec anywhere;
+  if (!with_devices) {  // a look that misses one moves nobody who is there
+    anywhere = model.spec;
+    anywhere.device = "auto";
+  }
+  const LaunchSpec& spec = with_devices ? model.spec : anywhere;
+  std::vector<bool> suits = {model.runs_here && has_wished_devices(spec)};
+  for (const auto& node : nodes_) suits.push_back(node_suits(node->join, spec));
   return suits;
 }
 
@@ -139,7 +143,7 @@ void FleetOwner::adopt_on_node(const StoredWorkerRow& row, FleetModel& model) {
     replica.adapters = model.spec.adapters;
   }
   replica.started_ms = row.started_ms;
-  replica.devices = device_ids(row.devices);
+  replica.devices = adopted_devices(row, model);
   replica.adopted = true;
   replica.log_file = options_.folder / "logs" / log_file_name(replica.id);
   replica.life = ++shared_->life;  // before the thread runs

@@ -123,6 +123,7 @@ Status FleetOwner::restore(std::vector<std::string> notes) {
     const std::lock_guard lock(shared_->router_mutex);
     shared_->router.set_model(row.spec.uid, row.spec.request_limit, adapter_names(row.spec));
     models_.push_back(std::move(model));
+    look_for(row.spec);
   }
   std::set<int64_t> known;
   for (const StoredWorkerRow& row : workers) {
@@ -222,7 +223,7 @@ void FleetOwner::launch(LaunchSpec spec, ModelFacts facts, Reply reply) {
   model->demand_ms = model->woken_ms = steady_ms();
   if (model->facts.path.empty()) model->files = FilesState::kMissing;
   const Status here = check_here(model->spec);
-  model->runs_here = here.has_value();
+  model->runs_here = check_worker_here(model->spec).has_value();
   if (!here && !suits_any_node(model->spec)) return refuse(here.error());
   if (const Status room = check_room(model->spec, model->facts); !room) return refuse(room.error());
   if (const Status status = save(*model); !status) return refuse(status.error());
@@ -231,6 +232,7 @@ void FleetOwner::launch(LaunchSpec spec, ModelFacts facts, Reply reply) {
     shared_->router.set_model(model->spec.uid, model->spec.request_limit, adapter_names(model->spec));
   }
   models_.push_back(std::move(model));
+  look_for(models_.back()->spec);
   event(*models_.back(), "", "launched", models_.back()->spec.model_name);
   replies_.emplace_back(std::move(reply), models_.back()->spec.uid);
 }
@@ -249,7 +251,7 @@ void FleetOwner::update(LaunchSpec spec, ModelFacts facts, Reply reply) {
       !status) {
     return replies_.emplace_back(std::move(reply), std::unexpected(status.error())), void();
   }
-  model.runs_here = here.has_value();
+  model.runs_here = check_worker_here(spec).has_value();
   model.facts = std::move(facts);
   if (!model.pull) model.files = model.facts.path.empty() ? FilesState::kMissing : FilesState::kHere;
   model.failed = false;
@@ -270,6 +272,7 @@ Status FleetOwner::check_here(const LaunchSpec& spec) const {
 // What the model shall be from now on: replicas of other options are old ones.
 void FleetOwner::set_spec(FleetModel& model, LaunchSpec spec) {
   model.spec = std::move(spec);
+  look_for(model.spec);
   model.digest = spec_digest(model.spec);
   for (FleetReplica& replica : model.replicas) {
     // What does not run yet starts with the new options, without the old one's failures.

@@ -103,7 +103,7 @@ class FleetOwner {
   void restore_nodes(const std::vector<StoredNodeRow>& rows);
   FleetNode* find_node(const std::string& name);
   int32_t place_of(const std::string& node) const;  // as the planner counts
-  std::vector<bool> suitable_places(const FleetModel& model) const;
+  std::vector<bool> suitable_places(const FleetModel& model, bool with_devices) const;
   void start_on_node(FleetModel& model, FleetReplica& replica, FleetNode& node, std::vector<std::string> devices);
   void adopt_on_node(const StoredWorkerRow& row, FleetModel& model);
   void watch_nodes();
@@ -116,7 +116,9 @@ class FleetOwner {
 
   // fleet_devices.cc: memory that is not the machine's own.
   void set_devices(std::vector<DeviceMemory> found, int64_t begun_ms);
+  void look_for(const LaunchSpec& spec);     // devices are measured now, and often, if it wants one
   void free_devices(FleetReplica& replica);  // it has none any more
+  static std::vector<std::string> adopted_devices(const StoredWorkerRow& row, const FleetModel& model);
   std::vector<PlanDevice> plan_devices(const std::string& node, const FleetDevices& devices, int64_t measured_ms) const;
   Status check_here(const LaunchSpec& spec) const;                           // may this machine run it?
   bool has_wished_devices(const LaunchSpec& spec) const;                     // this machine
@@ -161,6 +163,7 @@ class FleetOwner {
 // The last line of a log that says something; empty when there is none.
 std::string last_log_line(const std::filesystem::path& file);
 std::string log_file_name(const std::string& replica);  // safe as a file's name
+int32_t replica_number(const std::string& replica);     // 3 of "UID-3"
 
 // A folder that this user alone can enter, with a path short enough for sockets in it (sun_path has 108 bytes): below
 // `folder`, or else in XDG_RUNTIME_DIR or the system's temporary folder. kPermissionDenied when somebody else made it.

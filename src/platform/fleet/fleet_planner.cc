@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "platform/fleet/planner_devices.h"
+
 namespace quern {
 namespace {
 
@@ -25,27 +27,6 @@ bool is_pending(const PlanReplica& row) {
 
 bool serves(const PlanReplica& row) {
   return row.state == ReplicaState::kReady && !row.killed;
-}
-
-constexpr const char* kMainMemory = "cpu";
-using Pools = std::vector<std::string>;  // names, of one machine
-
-// Of the model's need what each of so many devices has to hold.
-int64_t share_of(const PlanModel& model, size_t num_pools) {
-  const auto parts = static_cast<int64_t>(std::max<size_t>(1, num_pools));
-  return (model.needs_bytes + parts - 1) / parts;
-}
-
-Pools pools_of(const PlanModel& model, const PlanReplica& row) {
-  if (!row.devices.empty()) return row.devices;
-  return model.device.empty() ? Pools() : Pools{kMainMemory};
-}
-
-// What the row holds of one pool of its machine.
-int64_t bytes_of(const PlanModel& model, const PlanReplica& row, const std::string& pool) {
-  const Pools pools = pools_of(model, row);
-  if (!row.is_live() || std::ranges::find(pools, pool) == pools.end()) return 0;
-  return row.devices.empty() ? std::max(model.needs_bytes, row.bytes) : share_of(model, pools.size());
 }
 
 bool has_ready(const PlanModel& model) {
@@ -79,7 +60,10 @@ class Planner {
   const std::vector<PlanDevice>& devices(size_t place) const {
     return place == 0 ? input_.devices : input_.nodes[place - 1].devices;
   }
-  bool takes(const PlanModel& model, size_t place) const;
+  bool knows_devices(size_t place) const {
+    return place == 0 ? input_.knows_devices : input_.nodes[place - 1].knows_devices;
+  }
+  bool takes(const std::vector<bool>& by_place, const PlanModel& model, size_t place) const;
   bool counts(const PlanModel& model, const PlanReplica& row) const;
   bool counts(const PlanReplica& row) const { return counts(model(), row); }
   void act(Kind kind, int32_t row_idx, std::string reason = "") {
@@ -103,19 +87,11 @@ class Planner {
     size_t place = 0;
     Pools pools;
   };
-  struct Pool {
-    std::optional<int64_t> budget_bytes;  // none: nothing is counted
-    int64_t free_bytes = 0, leaving_bytes = 0;
-    int32_t loads = 0;
-    bool is_made = false;  // what is being freed has its taker
-  };
-  using Room = std::map<std::string, Pool>;  // of one machine, by name
-
-  Room make_pools(size_t place) const;
-  const Pool& pool(size_t place, const std::string& name) { return rooms_[place][name]; }
+  const MemoryPool& pool(size_t place, const std::string& name) { return rooms_[place][name]; }
   bool pull_first(const Candidate& candidate);
   std::vector<size_t> places_for(const Candidate& candidate);
-  std::vector<Pools> pools_for(const Candidate& candidate, size_t place);
+  std::vector<Pools> pools_at(const Candidate& candidate, size_t place) const;
+  std::string why_nowhere(const Candidate& candidate, const std::vector<size_t>& places) const;
   std::vector<Option> options_for(const Candidate& candidate);
   void try_start(const Candidate& candidate);
   void start(const Candidate& candidate, const Option& option);
@@ -123,7 +99,6 @@ class Planner {
   bool is_loading(const Option& option);
   bool has_taker(const PlanModel& model, const Option& option);
   bool fits(const PlanModel& model, const Option& option, bool with_leaving);
-  bool can_ever_fit(const PlanModel& model, const Option& option);
   bool make_room(const Candidate& candidate, const Option& option);
   bool replace_own(const Candidate& candidate, const Option& option);
   std::vector<int32_t> victims(const Candidate& candidate) const;
@@ -133,16 +108,16 @@ class Planner {
   int32_t model_idx_ = 0;
   std::set<std::pair<int32_t, int32_t>> taken_;  // rows that have an action
   // Of start_replicas().
-  std::vector<Room> rooms_;                                // by place
+  std::vector<MachineRoom> rooms_;                         // by place
   std::map<std::pair<int32_t, size_t>, int32_t> started_;  // by model and place
   std::set<int32_t> evicted_;                              // models
   int32_t pulls_ = 0;
   std::vector<bool> pull_asked_;
 };
 
-// May get a new replica of the model, as far as memory goes not.
-bool Planner::takes(const PlanModel& model, size_t place) const {
-  const bool suits = model.suits.empty() ? place == 0 : place < model.suits.size() && model.suits[place];
+// May the place have a replica of the model? Memory is another question.
+bool Planner::takes(const std::vector<bool>& by_place, const PlanModel& model, size_t place) const {
+  const bool suits = by_place.empty() ? place == 0 : place < by_place.size() && by_place[place];
   if (place == 0) return suits && (!input_.drains || model.device.empty());
   return suits && !input_.nodes[place - 1].drains;
 }
@@ -150,7 +125,8 @@ bool Planner::takes(const PlanModel& model, size_t place) const {
 // Is one of those that are wished: not one that goes, or that nobody knows of.
 bool Planner::counts(const PlanModel& model, const PlanReplica& row) const {
   if (!row.current || row.dismissed || row.state == ReplicaState::kLost) return false;
-  return !row.is_live() || takes(model, static_cast<size_t>(row.place));
+  const auto place = static_cast<size_t>(row.place);
+  return !row.is_live() || takes(row.devices.empty() || model.keeps.empty() ? model.suits : model.keeps, model, place);
 }
 
 void Planner::watch_draining(const PlanReplica& row, int32_t row_idx) {
@@ -303,26 +279,17 @@ std::vector<Candidate> Planner::candidates() {
   return found;
 }
 
-Planner::Room Planner::make_pools(size_t place) const {
-  Room room;
-  const int64_t budget = place == 0 ? input_.budget_bytes : input_.nodes[place - 1].budget_bytes;
-  room[kMainMemory] = {.budget_bytes = budget, .free_bytes = budget};
-  for (const PlanDevice& device : devices(place)) {
-    room[device.id] = {.budget_bytes = device.budget_bytes,
-                       .free_bytes = device.budget_bytes.value_or(0),
-                       .is_made = device.is_settling};
-  }
-  return room;
-}
-
 void Planner::start_replicas() {
-  for (size_t place = 0; place < num_places(); ++place) rooms_.push_back(make_pools(place));
+  for (size_t place = 0; place < num_places(); ++place) {
+    const int64_t budget = place == 0 ? input_.budget_bytes : input_.nodes[place - 1].budget_bytes;
+    rooms_.push_back(room_of_machine(budget, devices(place)));
+  }
   for (const PlanModel& one : input_.models) {
     pulls_ += one.files == FilesState::kPulling ? 1 : 0;
     for (const PlanReplica& row : one.rows) {
       for (const std::string& name : pools_of(one, row)) {
-        Pool& pool = rooms_[static_cast<size_t>(row.place)][name];
-        const int64_t bytes = bytes_of(one, row, name);
+        MemoryPool& pool = rooms_[static_cast<size_t>(row.place)][name];
+        const int64_t bytes = bytes_of(one, row, name, pool);
         pool.free_bytes -= bytes;
         if (row.state == ReplicaState::kDraining || (row.is_live() && row.killed)) pool.leaving_bytes += bytes;
         if (row.state == ReplicaState::kLoading) ++pool.loads;
@@ -358,7 +325,7 @@ std::vector<size_t> Planner::places_for(const Candidate& candidate) {
   const PlanReplica& row = one.rows[candidate.row_idx];
   std::vector<size_t> places;
   for (size_t place = 0; place < num_places(); ++place) {
-    if (takes(one, place) && (place == 0 || input_.nodes[place - 1].is_ready)) places.push_back(place);
+    if (takes(one.suits, one, place) && (place == 0 || input_.nodes[place - 1].is_ready)) places.push_back(place);
   }
   const auto rank = [&](size_t place) {
     const auto same = [&](const PlanReplica& other) {
@@ -366,7 +333,7 @@ std::vector<size_t> Planner::places_for(const Candidate& candidate) {
     };
     const auto started = started_.find({candidate.model_idx, place});
     const int64_t copies = std::ranges::count_if(one.rows, same) + (started == started_.end() ? 0 : started->second);
-    const std::vector<Pools> pools = pools_for(candidate, place);
+    const std::vector<Pools> pools = pools_at(candidate, place);
     const bool any = !pools.empty() && !pools.front().empty();
     const int64_t free = any ? pool(place, pools.front().front()).free_bytes : 0;
     return std::tuple(static_cast<int64_t>(place) == row.failed_place, copies, -free);
@@ -375,31 +342,28 @@ std::vector<size_t> Planner::places_for(const Candidate& candidate) {
   return places;
 }
 
-// What it could hold at the place, the best first; none: that is not known yet.
-std::vector<Pools> Planner::pools_for(const Candidate& candidate, size_t place) {
+// None: its devices are not known yet, or too few.
+std::vector<Pools> Planner::pools_at(const Candidate& candidate, size_t place) const {
   const PlanModel& one = input_.models[candidate.model_idx];
   const PlanReplica& row = one.rows[candidate.row_idx];
-  const bool wants_device = !row.wish.empty() || !one.kinds.empty();
-  if (place == 0 && wants_device && !input_.knows_devices) return {};
-  if (!row.wish.empty()) return {row.wish};
-  std::vector<Pools> found;
-  for (const PlanDevice& device : devices(place)) {
-    const std::string kind = device.id.substr(0, device.id.find(':'));
-    if (std::ranges::find(one.kinds, kind) != one.kinds.end()) found.push_back({device.id});
+  if (wants_device(one, row) && !knows_devices(place)) return {};
+  return pools_for(one, row, devices(place), rooms_[place]);
+}
+
+std::string Planner::why_nowhere(const Candidate& candidate, const std::vector<size_t>& places) const {
+  const PlanModel& one = input_.models[candidate.model_idx];
+  int32_t most = 0;
+  for (const size_t place : places) {
+    if (!knows_devices(place)) return "waits until the devices of its machine are known";
+    most = std::max(most, num_devices_of_a_kind(one, devices(place)));
   }
-  std::ranges::stable_sort(found, [&](const Pools& a, const Pools& b) {
-    return pool(place, a[0]).free_bytes > pool(place, b[0]).free_bytes;
-  });
-  for (size_t i = 1; i < found.size() && std::ssize(found[0]) < one.num_devices; ++i) found[0].push_back(found[i][0]);
-  if (one.num_devices > 1 && !found.empty()) return {found[0]};
-  if (!found.empty()) return found;
-  return {one.device.empty() ? Pools() : Pools{kMainMemory}};
+  return fmt::format("needs {} devices of one kind, {} are there", one.num_devices, most);
 }
 
 std::vector<Planner::Option> Planner::options_for(const Candidate& candidate) {
   std::vector<Option> options;
   for (const size_t place : places_for(candidate)) {
-    for (Pools& pools : pools_for(candidate, place)) options.push_back({place, std::move(pools)});
+    for (Pools& pools : pools_at(candidate, place)) options.push_back({place, std::move(pools)});
   }
   return options;
 }
@@ -411,22 +375,17 @@ bool Planner::is_loading(const Option& option) {
 
 // What is being freed is for the first who asked.
 bool Planner::has_taker(const PlanModel& model, const Option& option) {
-  return model.needs_bytes > 0 &&
-         std::ranges::any_of(option.pools, [&](const std::string& name) { return pool(option.place, name).is_made; });
+  return std::ranges::any_of(option.pools, [&](const std::string& name) {
+    const MemoryPool& one = pool(option.place, name);
+    return one.is_made && share_of(model, one, option.pools.size()) > 0;
+  });
 }
 
 bool Planner::fits(const PlanModel& model, const Option& option, bool with_leaving) {
-  const int64_t share = share_of(model, option.pools.size());
-  return share == 0 || std::ranges::all_of(option.pools, [&](const std::string& name) {
-           const Pool& one = pool(option.place, name);
-           return !one.budget_bytes || share <= one.free_bytes + (with_leaving ? one.leaving_bytes : 0);
-         });
-}
-
-bool Planner::can_ever_fit(const PlanModel& model, const Option& option) {
-  const int64_t share = share_of(model, option.pools.size());
   return std::ranges::all_of(option.pools, [&](const std::string& name) {
-    return share <= pool(option.place, name).budget_bytes.value_or(share);
+    const MemoryPool& one = pool(option.place, name);
+    const int64_t share = share_of(model, one, option.pools.size());
+    return share == 0 || !one.budget_bytes || share <= free_for(model, one) + (with_leaving ? one.leaving_bytes : 0);
   });
 }
 
@@ -436,11 +395,11 @@ std::string Planner::lack_of(const PlanModel& model, const std::vector<Option>& 
   std::string where;
   for (const Option& option : options) {
     for (const std::string& name : option.pools) {
-      const Pool& one = pool(option.place, name);
-      const int64_t bytes = std::max<int64_t>(0, ever ? one.budget_bytes.value_or(0) : one.free_bytes);
+      const MemoryPool& one = pool(option.place, name);
+      const int64_t bytes = std::max<int64_t>(0, ever ? capacity_of(one, 0) : free_for(model, one));
       if (bytes <= most) continue;
       most = bytes;
-      share = share_of(model, option.pools.size());
+      share = ever ? need_of(model, option.pools.size()) : share_of(model, one, option.pools.size());
       where = name == kMainMemory ? "" : " on " + name;
     }
   }
@@ -451,8 +410,8 @@ std::string Planner::lack_of(const PlanModel& model, const std::vector<Option>& 
 void Planner::start(const Candidate& candidate, const Option& option) {
   const PlanModel& one = input_.models[candidate.model_idx];
   for (const std::string& name : option.pools) {
-    Pool& pool = rooms_[option.place][name];
-    pool.free_bytes -= share_of(one, option.pools.size());
+    MemoryPool& pool = rooms_[option.place][name];
+    pool.free_bytes -= share_of(one, pool, option.pools.size());
     ++pool.loads;
   }
   ++started_[{candidate.model_idx, option.place}];
@@ -471,9 +430,9 @@ void Planner::try_start(const Candidate& candidate) {
   const bool here_alone = places.size() == 1 && places[0] == 0;
   if (here_alone && pull_first(candidate)) return;
   std::vector<Option> options = options_for(candidate);
-  if (options.empty()) return waits("waits until this machine's devices are known");
+  if (options.empty()) return waits(why_nowhere(candidate, places));
   const std::string never = lack_of(one, options, /*ever=*/true);
-  std::erase_if(options, [&](const Option& option) { return !can_ever_fit(one, option); });
+  std::erase_if(options, [&](const Option& option) { return !can_ever_fit(one, option.pools, rooms_[option.place]); });
   if (options.empty()) return waits(never);
   const std::string now = lack_of(one, options, /*ever=*/false);
   bool all_load = true, all_made = true;
@@ -529,13 +488,16 @@ bool Planner::make_room(const Candidate& candidate, const Option& option) {
   const auto gain = [&](int32_t model_idx, const std::string& name) {
     const PlanModel& other = input_.models[model_idx];
     return std::accumulate(other.rows.begin(), other.rows.end(), int64_t{0}, [&](int64_t sum, const PlanReplica& row) {
-      return sum + (static_cast<size_t>(row.place) == option.place ? bytes_of(other, row, name) : 0);
+      return sum + (static_cast<size_t>(row.place) == option.place
+                        ? bytes_of(other, row, name, pool(option.place, name))
+                        : 0);
     });
   };
   std::map<std::string, int64_t> lacking;
   for (const std::string& name : option.pools) {
-    const Pool& own = pool(option.place, name);
-    if (own.budget_bytes) lacking[name] = share_of(one, option.pools.size()) - own.free_bytes - own.leaving_bytes;
+    const MemoryPool& own = pool(option.place, name);
+    if (!own.budget_bytes) continue;
+    lacking[name] = share_of(one, own, option.pools.size()) - free_for(one, own) - own.leaving_bytes;
   }
   const auto lacks = [&] { return std::ranges::any_of(lacking, [](const auto& each) { return each.second > 0; }); };
   std::vector<int32_t> chosen;
@@ -566,13 +528,13 @@ bool Planner::make_room(const Candidate& candidate, const Option& option) {
 // No room beside the replica that it shall replace: that one goes first.
 bool Planner::replace_own(const Candidate& candidate, const Option& option) {
   const PlanModel& one = input_.models[candidate.model_idx];
-  const int64_t share = share_of(one, option.pools.size());
   for (size_t i = 0; i < one.rows.size(); ++i) {
     const PlanReplica& row = one.rows[i];
     if (!serves(row) || counts(one, row) || row.dismissed || static_cast<size_t>(row.place) != option.place) continue;
     const bool enough = std::ranges::all_of(option.pools, [&](const std::string& name) {
-      const Pool& own = pool(option.place, name);
-      return !own.budget_bytes || share <= own.free_bytes + own.leaving_bytes + bytes_of(one, row, name);
+      const MemoryPool& own = pool(option.place, name);
+      const int64_t room = free_for(one, own) + own.leaving_bytes + bytes_of(one, row, name, own);
+      return !own.budget_bytes || share_of(one, own, option.pools.size()) <= room;
     });
     if (!enough) continue;
     act_on(candidate.model_idx, Kind::kDrain, static_cast<int32_t>(i), "there is no memory for both");

@@ -8,8 +8,9 @@
 //
 // Memory comes in pools: "cpu" is a machine's own, every device with memory of its own is another. Each has its budget,
 // its loads and its evictions. A replica has its share of each device that its launch names; one that may take any
-// device of some kinds gets the freest, and the machine's own memory where there is none. A device whose free memory
-// has to be measured anew, because something on it has just ended, is waited for.
+// device of some kinds gets the freest, and the machine's own memory where none could ever hold it. One that takes
+// several gets them of one kind. A device whose free memory has to be measured anew, because something on it has just
+// ended or become ready, is waited for.
 //
 // Places are machines: 0 is this one, the others stand in `nodes`. A replica goes where the fewest of its model are,
 // and among those to where most memory is free. One on a machine that is not heard counts no more until the machine is
@@ -68,9 +69,11 @@ struct PlanModel {
   std::string device;              // "cpu"; empty: computes elsewhere, and counts nowhere
   int32_t num_devices = 1;         // of these kinds, for one replica
   std::vector<std::string> kinds;  // of devices, one of which it takes where a machine has any: "cuda"
+  double device_fraction = 0;      // of a device's total that its engine takes, whatever it needs; 0: its need
   FilesState files = FilesState::kHere;
   int64_t files_retry_ms = 0;
-  std::vector<bool> suits;  // by place: it may run there; empty: here alone
+  std::vector<bool> suits;       // by place: it may run there; empty: here alone
+  std::vector<bool> keeps = {};  // by place: a row that has its devices there may stay; as suits
   int64_t last_used_ms = 0;
   int64_t demand_ms = 0;  // since when somebody waits for it
   int32_t waiting = 0;    // requests
@@ -80,13 +83,17 @@ struct PlanModel {
 struct PlanDevice {
   std::string id;                       // "cuda:0"
   std::optional<int64_t> budget_bytes;  // for all models on it, what runs included; none: not known, and not counted
-  bool is_settling = false;             // something on it has ended since it was measured
+  std::optional<int64_t> total_bytes = {};
+  int64_t reserve_bytes = 0;   // that the budget leaves free
+  bool is_settling = false;    // something on it has ended, or has become ready, since it was measured
+  bool must_be_named = false;  // nobody gets it by its kind alone
 };
 
 struct PlanNode {
   int64_t budget_bytes = 0;  // for all models there, what runs included
   std::vector<PlanDevice> devices = {};
-  bool is_ready = false;  // is heard and can be reached
+  bool knows_devices = true;  // until then nothing that wants one is started there
+  bool is_ready = false;      // is heard and can be reached
   bool drains = false;
 };
 

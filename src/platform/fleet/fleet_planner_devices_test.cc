@@ -114,11 +114,91 @@ TEST(FleetPlannerDevices, WhatNoDeviceHoldsIsToldInNumbers) {
   actions = plan_fleet(input);
   ASSERT_EQ(action_kinds(actions), std::vector{PlanAction::Kind::kWaits}) << "one of them has not its half";
   input.knows_devices = false;
-  EXPECT_EQ(plan_fleet(input)[0].reason, "waits until this machine's devices are known");
+  EXPECT_EQ(plan_fleet(input)[0].reason, "waits until the devices of its machine are known");
   input.devices[1].budget_bytes.reset();
   input.knows_devices = true;
   EXPECT_EQ(action_kinds(plan_fleet(input)), std::vector{PlanAction::Kind::kStart})
       << "what is not known is not counted";
+}
+
+TEST(FleetPlannerDevices, NothingStartsWhereDevicesAreNotKnown) {
+  PlanInput input = two_devices(1);
+  input.drains = true;
+  input.nodes = {{.budget_bytes = 100, .devices = {}, .knows_devices = false, .is_ready = true}};
+  PlanModel& one = input.models[0];
+  one.suits = {true, true};
+  EXPECT_EQ(plan_fleet(input)[0].reason, "waits until the devices of its machine are known");
+  one.rows[0].wish = {"cuda:0"};
+  EXPECT_EQ(plan_fleet(input)[0].reason, "waits until the devices of its machine are known");
+  input.nodes[0].knows_devices = true;
+  const auto actions = plan_fleet(input);
+  ASSERT_EQ(action_kinds(actions), std::vector{PlanAction::Kind::kStart});
+  EXPECT_EQ(actions[0].place, 1);
+}
+
+TEST(FleetPlannerDevices, WhatHasToBeNamedIsNotTakenByItsKind) {
+  PlanInput input = two_devices(1);
+  input.devices[0].must_be_named = true;
+  EXPECT_EQ(start_devices(input), std::vector<std::string>{"cuda:1"});
+  input.models[0].rows[0].wish = {"cuda:0"};
+  EXPECT_EQ(start_devices(input), std::vector<std::string>{"cuda:0"});
+  // Main memory holds what no device ever can, not what one cannot now.
+  input = two_devices(1);
+  input.budget_bytes = 200;
+  input.models[0].needs_bytes = 150;
+  auto actions = plan_fleet(input);
+  ASSERT_EQ(action_kinds(actions), std::vector{PlanAction::Kind::kStart});
+  EXPECT_TRUE(actions[0].devices.empty());
+  for (PlanDevice& device : input.devices) {
+    device.total_bytes = 200;
+    device.reserve_bytes = 20;
+  }
+  actions = plan_fleet(input);
+  ASSERT_EQ(action_kinds(actions), std::vector{PlanAction::Kind::kWaits}) << "others hold a part for a while";
+}
+
+TEST(FleetPlannerDevices, AGroupIsOfOneKind) {
+  PlanInput input = two_devices(1);
+  PlanModel& one = input.models[0];
+  one.kinds = {"cuda", "rocm"};
+  one.num_devices = 2;
+  input.devices[1].id = "rocm:0";
+  EXPECT_EQ(plan_fleet(input)[0].reason, "needs 2 devices of one kind, 1 are there");
+  input.devices.push_back({.id = "rocm:1", .budget_bytes = 95});
+  EXPECT_EQ(start_devices(input), (std::vector<std::string>{"rocm:1", "rocm:0"}));
+}
+
+TEST(FleetPlannerDevices, AFailedLookMovesNobody) {
+  PlanInput input = two_devices(1);
+  PlanModel& one = input.models[0];
+  one.rows = {ready_on("cuda:1", input.now_ms)};
+  one.rows[0].state = ReplicaState::kLoading;
+  one.rows[0].since_ms = input.now_ms;
+  one.suits = {false};
+  one.keeps = {true};
+  input.devices.pop_back();
+  EXPECT_TRUE(plan_fleet(input).empty());
+  one.rows = {device_row(ReplicaState::kWaiting)};
+  EXPECT_EQ(plan_fleet(input)[0].reason, "waits for a machine that it suits");
+  one.rows = {ready_on("cuda:1", input.now_ms)};
+  one.keeps = {false};
+  EXPECT_FALSE(plan_fleet(input).empty()) << "its labels, say, are others now";
+}
+
+// Of 1000 the engine takes 900 whatever the model needs, and so leaves the reserve itself.
+TEST(FleetPlannerDevices, AnEngineMayTakeAPartOfTheWhole) {
+  PlanInput input = two_devices(2);
+  input.loads_max = 8;
+  input.devices = {{.id = "cuda:0", .budget_bytes = 890, .total_bytes = 1000, .reserve_bytes = 100}};
+  for (PlanModel& one : input.models) one.needs_bytes = 50;
+  input.models[0].device_fraction = 0.9;
+  EXPECT_EQ(action_kinds(plan_fleet(input)), (std::vector{PlanAction::Kind::kStart, PlanAction::Kind::kWaits}))
+      << "990 are free: 900 fit, and no 50 beside them";
+  input.models[0].rows = {ready_on("cuda:0", input.now_ms)};
+  input.models[0].rows[0].in_flight = 1;
+  EXPECT_EQ(action_kinds(plan_fleet(input)), std::vector{PlanAction::Kind::kWaits});
+  input.models[0].device_fraction = 0.5;
+  EXPECT_EQ(start_devices(input), std::vector<std::string>{"cuda:0"});
 }
 
 }  // namespace

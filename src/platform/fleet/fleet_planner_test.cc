@@ -528,8 +528,9 @@ TEST(FleetPlanner, TheWishIsReachedOnSeveralMachines) {
       EXPECT_LE(ready, wanted_replicas(one)) << "seed " << seed;
       if (ready == wanted_replicas(one)) continue;
       for (size_t place = 0; place < free.size(); ++place) {
-        if (one.suits[place])
+        if (one.suits[place]) {
           EXPECT_GT(one.needs_bytes, free[place]) << "there is room at " << place << ", seed " << seed;
+        }
       }
     }
   }

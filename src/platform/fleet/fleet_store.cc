@@ -152,7 +152,7 @@ Status FleetStore::put_worker(const StoredWorkerRow& row) {
       "model, digest, started_ms, dismissed, node, devices) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
       "?12, ?13)",
       {row.replica, row.uid, row.process.pid, row.process.start_time, row.address, row.base_path, row.api_key,
-       row.model, row.digest, row.started_ms, int64_t{row.dismissed}, row.node}));
+       row.model, row.digest, row.started_ms, int64_t{row.dismissed}, row.node, row.devices}));
   return {};
 }
 

@@ -49,7 +49,8 @@ TEST_F(FleetStoreTest, WhatIsPutIsThereAgain) {
                          .model = "n",
                          .digest = "d",
                          .started_ms = 99,
-                         .dismissed = true};
+                         .dismissed = true,
+                         .devices = "cuda:0,1"};
   ASSERT_TRUE(store_->put_worker(worker));
   open();
   const auto models = store_->models(notes_);
@@ -66,6 +67,7 @@ TEST_F(FleetStoreTest, WhatIsPutIsThereAgain) {
   EXPECT_EQ(again.address + again.base_path + again.api_key + again.model + again.digest, "unix:/x/pknd");
   EXPECT_EQ(again.started_ms, 99);
   EXPECT_TRUE(again.dismissed);
+  EXPECT_EQ(again.devices, "cuda:0,1");
   ASSERT_TRUE(store_->remove_model("b"));
   EXPECT_EQ(store_->models(notes_)->size(), 1u);
   EXPECT_TRUE(store_->workers()->empty());

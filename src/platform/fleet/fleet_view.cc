@@ -95,7 +95,7 @@ void FleetOwner::publish() {
                                        .base_path = one.base_path,
                                        .api_key = one.api_key,
                                        .model = one.model,
-                                       .engine = one.engine,
+                                       .engine = one.node.empty() ? one.engine : "quern",
                                        .ready = one.plan.state == ReplicaState::kReady && !one.plan.killed,
                                        .life = one.life});
     }

@@ -207,7 +207,7 @@ void FleetOwner::adopt(const StoredWorkerRow& row, FleetModel& model) {
   replica.engine = is_ours ? "quern" : model.spec.engine == "quern" ? "" : model.spec.engine;
   if (row.digest == model.digest) replica.adapters = model.spec.adapters;
   replica.started_ms = row.started_ms;
-  replica.devices = device_ids(row.devices);
+  replica.devices = adopted_devices(row, model);
   replica.health_path = find_worker_kind(model.spec.engine)->health_path;
   replica.process = std::move(*process);
   replica.adopted = true;
@@ -303,6 +303,7 @@ void FleetOwner::became_ready(FleetModel& model, FleetReplica& replica) {
   model.failed = false;
   model.message.clear();
   show_router(model, replica);
+  if (!replica.devices.empty() && replica.node.empty()) watch_->look_now();
   const bool adopted = std::exchange(replica.adopted, false);
   const int64_t pid = replica.process ? replica.process->id().pid : replica.node_pid;
   std::string text = adopted ? fmt::format("process {}", pid) : fmt::format("loaded in {:.2f} s", replica.load_seconds);

@@ -113,8 +113,8 @@ std::string_view host_of(std::string_view address) {
   return address.substr(0, address.find(':'));
 }
 
-bool has_device(const NodeMachine& machine, const std::string& id) {
-  return std::ranges::any_of(machine.devices, [&](const Json& device) {
+bool may_have(const NodeMachine& machine, const std::string& id) {
+  return !knows_devices(machine) || std::ranges::any_of(machine.devices, [&](const Json& device) {
     const auto name = device.find("id");
     return name != device.end() && name->is_string() && name->get_ref<const std::string&>() == id;
   });
@@ -253,6 +253,10 @@ std::string_view pin_of_address(std::string_view address) {
   return mark == std::string_view::npos ? std::string_view() : address.substr(mark + 1);
 }
 
+bool knows_devices(const NodeMachine& machine) {
+  return !machine.devices.empty();
+}
+
 bool node_suits(const NodeJoin& node, const LaunchSpec& spec) {
   if (spec.engine == "openai" || spec.uid.size() > kNodeUidMax) return false;
   if (std::ranges::find(node.machine.engines, spec.engine) == node.machine.engines.end()) return false;
@@ -264,7 +268,7 @@ bool node_suits(const NodeJoin& node, const LaunchSpec& spec) {
     if (!carries) return false;
   }
   return std::ranges::all_of(device_ids(spec.device),
-                             [&](const std::string& id) { return has_device(node.machine, id); });
+                             [&](const std::string& id) { return may_have(node.machine, id); });
 }
 
 std::string node_replica_name(const std::string& replica, const std::string& run) {

@@ -29,7 +29,7 @@ struct NodeMachine {
   int64_t memory_budget = 0;                  // for models, what runs included
   double cpu_load = 0;                        // processes that compute or wait to, on average of the last minute
   int32_t cpu_count = 0;
-  Json devices = Json::array();      // as /v1/devices lists them
+  Json devices = Json::array();      // as /v1/devices lists them, the processor first; empty: not known yet
   std::vector<std::string> engines;  // that it has programs for
 };
 
@@ -123,6 +123,7 @@ std::string_view pin_of_address(std::string_view address);
 
 // May the node run what the spec asks for? Labels (`name` and `address` are among each node's), device, engine; whether
 // there is room is the planner's business. Pure.
+bool knows_devices(const NodeMachine& machine);  // its agent has looked once
 bool node_suits(const NodeJoin& node, const LaunchSpec& spec);
 
 // The word for one run of a replica on a node, and the name under which clients know its model.

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "hardware/inventory/inventory.h"
+#include "platform/fleet/device_wish.h"
 #include "platform/http_client.h"
 
 namespace quern {
@@ -184,7 +185,14 @@ class Agent final : public NodeAgent {
 
   void look_for_devices(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      Json list = inventory_json(take_inventory({}, stop))["data"];
+      const Inventory inventory = take_inventory({}, stop);
+      Json list = inventory_json(inventory)["data"];
+      // What our environment hides from us the server cannot know.
+      for (const DeviceInfo& device : inventory.devices) {
+        for (Json& one : list) {
+          if (one["id"] == device.id() && must_be_named(device)) one["must_be_named"] = true;
+        }
+      }
       std::unique_lock lock(mutex_);
       devices_ = std::move(list);
       wakes_.wait_for(lock, kInventoryInterval, [&] { return stopping_ || stop.stop_requested(); });
@@ -201,7 +209,7 @@ class Agent final : public NodeAgent {
   std::mutex mutex_;
   std::condition_variable wakes_;
   bool stopping_ = false;         // guarded by mutex_
-  Json devices_ = Json::array();  // guarded by mutex_
+  Json devices_ = Json::array();  // empty: not known yet; guarded by mutex_
   std::thread thread_;
   std::jthread inventory_;  // last: it ends first
 };

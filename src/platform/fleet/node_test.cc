@@ -102,6 +102,10 @@ TEST(FleetNode, LabelsDeviceAndEngineDecide) {
   EXPECT_TRUE(node_suits(node, spec));
   spec.device = "cuda:2";
   EXPECT_FALSE(node_suits(node, spec));
+  NodeJoin young = node;
+  young.machine.devices = Json::array();
+  EXPECT_FALSE(knows_devices(young.machine));
+  EXPECT_TRUE(node_suits(young, spec)) << "it may have it, once it has looked";
   spec.device = "auto";
   spec.engine = "sglang";
   EXPECT_FALSE(node_suits(node, spec));
