@@ -337,18 +337,18 @@ TEST(DirectTokenizer, SameIdsByStrangeFiles) {
            {"type":"Metaspace","replacement":" ","prepend_scheme":"always","split":false},
            {"type":"Split","pattern":{"String":" "},"behavior":"Isolated","invert":false}]})",
        "ab"},
-};
-for (const Strange& one : files) {
-  SCOPED_TRACE(one.model);
-  const Json file = {{"version", "1.0"},
-                     {"added_tokens", Json::array()},
-                     {"model", Json::parse(one.model)},
-                     {"normalizer", Json::parse(one.normalizer)},
-                     {"pre_tokenizer", Json::parse(one.steps)}};
-  const TokenizerHandle usual = tokenizer_of(dump_json(file), Way::kUsual);
-  const TokenizerHandle library = tokenizer_of(dump_json(file), Way::kLibrary);
-  EXPECT_EQ(encoded(*usual, one.text, {}), encoded(*library, one.text, {}));
-}
+  };
+  for (const Strange& one : files) {
+    SCOPED_TRACE(one.model);
+    const Json file = {{"version", "1.0"},
+                       {"added_tokens", Json::array()},
+                       {"model", Json::parse(one.model)},
+                       {"normalizer", Json::parse(one.normalizer)},
+                       {"pre_tokenizer", Json::parse(one.steps)}};
+    const TokenizerHandle usual = tokenizer_of(dump_json(file), Way::kUsual);
+    const TokenizerHandle library = tokenizer_of(dump_json(file), Way::kLibrary);
+    EXPECT_EQ(encoded(*usual, one.text, {}), encoded(*library, one.text, {}));
+  }
 }
 
 TEST(DirectTokenizer, ManyStepsEndNoStack) {
