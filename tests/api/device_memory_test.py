@@ -80,15 +80,14 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertIn("cuda:0", answer["detail"], "what there is, too")
         self.assertEqual(self.launch("first", "cuda:0")[0], 200)
         model = self.shown("first")
-        needs = -(-model["memory_estimate"] >> 20)  # rounded up; words round down
-        told = model["memory_estimate"] >> 20
+        needs = -(-model["memory_estimate"] >> 20)
         replica = model["replicas"][0]
         self.assertEqual((replica["accelerators"], replica["gpu_idx"]), (["cuda:0"], [0]))
         environment = pathlib.Path(f"/proc/{replica['pid']}/environ").read_bytes().split(b"\0")
         self.assertIn(b"CUDA_VISIBLE_DEVICES=0", environment)
         self.measure((needs, needs), (needs, needs))  # less the reserve it is too little for any
         refused = self.server.wait_for(self.refused, "the new size is seen")
-        self.assertRegex(refused, rf"large: needs {told} MiB of memory on cuda:0, \d+ MiB are there for models")
+        self.assertRegex(refused, rf"large: needs {needs} MiB of memory on cuda:0, \d+ MiB are there for models")
         # From now on either device holds one of them, not two.
         total = int(needs * 1.6 / 0.9) + 1
         self.measure((total, total), (total, 0))
@@ -99,11 +98,11 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertTrue(self.ready("main"), "main memory is another budget")
         # What nobody may be sent away for waits, and says how much there is.
         self.assertEqual(self.launch("third", "cuda:0", wait=False)[0], 200)
-        self.wait_for_words("third", rf"memory on cuda:0: needs {told} MiB, \d+ MiB are free")
+        self.wait_for_words("third", rf"memory on cuda:0: needs {needs} MiB, \d+ MiB are free")
         self.assertTrue(self.ready("second"))
         # Somebody else holds cuda:1: nothing of ours starts there until it is free.
         self.assertEqual(self.launch("fourth", "cuda:1", wait=False)[0], 200)
-        self.wait_for_words("fourth", rf"needs {told} MiB of memory on cuda:1, 0 MiB are there")
+        self.wait_for_words("fourth", rf"needs {needs} MiB of memory on cuda:1, 0 MiB are there")
         self.assertFalse(self.ready("fourth"))
         self.measure((total, total), (total, total))
         self.server.wait_for(lambda: self.ready("fourth"), "the device is measured again", 60)

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "platform/fleet/fleet_owner.h"
+#include "platform/fleet/planner_devices.h"
 
 namespace quern {
 namespace {
@@ -150,8 +151,8 @@ Status FleetOwner::check_room(const LaunchSpec& spec, const ModelFacts& facts) c
   }
   return make_error(
       ErrorCode::kResourceExhausted,
-      fmt::format("{}: needs {} MiB of memory{}{}, {} MiB are there for models", spec.uid, facts.memory_estimate >> 20,
-                  where.empty() ? "" : " on ", where, std::max<int64_t>(0, most) >> 20));
+      fmt::format("{}: needs {} of memory{}{}, {} are there for models", spec.uid, mib_text(facts.memory_estimate),
+                  where.empty() ? "" : " on ", where, mib_text(std::max<int64_t>(0, most))));
 }
 
 std::string FleetOwner::device_of(const FleetModel& model, const FleetReplica& replica) const {

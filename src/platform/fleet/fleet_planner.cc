@@ -16,10 +16,6 @@ namespace {
 
 using Kind = PlanAction::Kind;
 
-std::string mib(int64_t bytes) {
-  return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20);
-}
-
 bool is_pending(const PlanReplica& row) {
   return row.state == ReplicaState::kWaiting || row.state == ReplicaState::kPulling ||
          row.state == ReplicaState::kBackoff;
@@ -403,8 +399,8 @@ std::string Planner::lack_of(const PlanModel& model, const std::vector<Option>& 
       where = name == kMainMemory ? "" : " on " + name;
     }
   }
-  if (ever) return fmt::format("needs {} of memory{}, {} are there for models", mib(share), where, mib(most));
-  return fmt::format("waits for memory{}: needs {}, {} are free", where, mib(share), mib(most));
+  if (ever) return fmt::format("needs {} of memory{}, {} are there for models", mib_text(share), where, mib_text(most));
+  return fmt::format("waits for memory{}: needs {}, {} are free", where, mib_text(share), mib_text(most));
 }
 
 void Planner::start(const Candidate& candidate, const Option& option) {

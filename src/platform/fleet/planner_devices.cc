@@ -25,6 +25,10 @@ Pools devices_of_kind(const std::vector<PlanDevice>& devices, const std::string&
 
 }  // namespace
 
+std::string mib_text(int64_t bytes) {
+  return fmt::format("{} MiB", (bytes + (1 << 20) - 1) >> 20);
+}
+
 MachineRoom room_of_machine(int64_t budget_bytes, const std::vector<PlanDevice>& devices) {
   MachineRoom room;
   room[kMainMemory] = {.budget_bytes = budget_bytes, .total_bytes = std::nullopt, .free_bytes = budget_bytes};

@@ -11,6 +11,8 @@
 
 namespace quern {
 
+std::string mib_text(int64_t bytes);  // "28 MiB", rounded up
+
 inline constexpr const char* kMainMemory = "cpu";
 using Pools = std::vector<std::string>;  // names, of one machine
 
