@@ -102,7 +102,7 @@ class DeviceMemoryTest(unittest.TestCase):
         self.assertTrue(self.ready("second"))
         # Somebody else holds cuda:1: nothing of ours starts there until it is free.
         self.assertEqual(self.launch("fourth", "cuda:1", wait=False)[0], 200)
-        self.wait_for_words("fourth", rf"needs {needs} MiB of memory on cuda:1, 0 MiB are there")
+        self.wait_for_words("fourth", rf"memory on cuda:1: needs {needs} MiB, 0 MiB are free")
         self.assertFalse(self.ready("fourth"))
         self.measure((total, total), (total, total))
         self.server.wait_for(lambda: self.ready("fourth"), "the device is measured again", 60)
