@@ -140,7 +140,7 @@ std::string data(const char* delta, const char* rest = "") {
 }
 
 const std::string kCalls = ": ping\n\n" + data(R"({"role":"assistant","content":""})") +
-                           data(R"({"reasoning_content":"hm"})") + data(R"({"content":"so"})") +
+                           data(R"({"reasoning_content":"let me see"})") + data(R"({"content":"so"})") +
                            data(R"({"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":""}}]})") +
                            data(R"({"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]})") +
                            data(R"({"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]})") +
@@ -156,7 +156,7 @@ TEST(StreamTranslator, SameEventsWhereverTheBytesAreCut) {
         R"("output_tokens":7)", R"("input_tokens":3)", "message_stop"}) {
     EXPECT_NE(once.find(word), std::string::npos) << word << "\n" << once;
   }
-  EXPECT_EQ(once.find("hm"), std::string::npos);  // nobody asked for thoughts
+  EXPECT_EQ(once.find("let me see"), std::string::npos);  // nobody asked for thoughts
   const auto kinds = [](const std::string& events) {
     std::string lines;
     for (size_t at = 0; (at = events.find("event: ", at)) != std::string::npos; ++at) {
@@ -169,7 +169,7 @@ TEST(StreamTranslator, SameEventsWhereverTheBytesAreCut) {
   }
   const char* chat = R"({"model":"m","messages":[{"role":"user","content":"a"}]})";
   const std::string lines = streamed("/api/chat", "vllm", chat, ollama::error_line, kCalls, 9);
-  EXPECT_NE(lines.find(R"("thinking":"hm")"), std::string::npos) << lines;
+  EXPECT_NE(lines.find(R"("thinking":"let me see")"), std::string::npos) << lines;
   EXPECT_NE(lines.find(R"("name":"f","arguments":{"a":1})"), std::string::npos) << lines;
   EXPECT_NE(lines.find(R"("eval_count":7)"), std::string::npos) << lines;
 }
