@@ -9,9 +9,9 @@ import ssl
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
+from platform_server import await_value
 from quern_server import LLAMA, QUERN
 
 TOKEN, KEY = "join-token-0123456789", "key-of-the-test"
@@ -154,14 +154,8 @@ class NodesTest(unittest.TestCase):
         return {node["name"]: node for node in self.ask("GET", "/v1/nodes")[1]["data"]}
 
     def wait_for(self, condition, what, seconds=60):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.1)
-        logs = {name: machine.log[-20:] for name, machine in self.machines.items()}
-        raise AssertionError(f"{what}: not within {seconds} s; {json.dumps(logs, indent=1)}")
+        logs = lambda: json.dumps({name: machine.log[-20:] for name, machine in self.machines.items()}, indent=1)
+        return await_value(condition, what, seconds, logs)
 
     def all_here(self):
         states = {name: node["state"] for name, node in self.nodes().items()}

@@ -6,6 +6,17 @@ import time
 from quern_server import LLAMA, Server
 
 
+def await_value(condition, what, seconds, logs):
+    """The first value of `condition` that is true; `logs()` explains why there was none."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: not within {seconds} s; {logs()}")
+
+
 class FleetServer(Server):
     """`quern serve` with a QUERN_HOME of its own."""
 
@@ -38,10 +49,4 @@ class FleetServer(Server):
 
     def wait_for(self, condition, what, seconds=60):
         """Of what comes by itself, soon."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.05)
-        raise AssertionError(f"{what}: not within {seconds} s; {''.join(self.log)}")
+        return await_value(condition, what, seconds, lambda: "".join(self.log))

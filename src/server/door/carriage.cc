@@ -11,6 +11,7 @@
 #include "server/door/lease_wait.h"
 #include "server/door/stop_hook.h"
 #include "server/foreign/chat_answer.h"
+#include "server/foreign/chat_body.h"
 #include "server/offload.h"
 #include "server/tracing/request_span.h"
 
@@ -55,10 +56,6 @@ ApiError shutting_down() {
 // Of a body that is written anew.
 void erase_coding(http::Headers& headers) {
   std::erase_if(headers, [](const auto& header) { return header.first == "content-encoding"; });
-}
-
-ApiError broke_off() {
-  return {.status = 502, .message = "the worker of the model broke off", .type = "worker_error", .code = "worker_died"};
 }
 
 ApiError bad_answer() {
@@ -148,7 +145,7 @@ awaitable<void> Carriage::run() {
     counts_->retries.fetch_add(1, std::memory_order_relaxed);
   }
   if (kept_) co_return co_await send_kept();
-  const ApiError error = num_broken_ > 0 ? broke_off() : unreachable();
+  const ApiError error = num_broken_ > 0 ? foreign::unfinished() : unreachable();
   co_await send_error(reply_, error, route_.error_body);
 }
 
@@ -417,7 +414,7 @@ awaitable<Carriage::Verdict> Carriage::pass_whole(WorkerCall& call, std::string 
   outcome = stopped ? Lease::Outcome::kAbandoned : Lease::Outcome::kBroken;
   last_reason_ = call.reason();
   // Part of an answer had come: the request is not repeated.
-  const ApiError error = stopped ? shutting_down() : broke_off();
+  const ApiError error = stopped ? shutting_down() : foreign::unfinished();
   if (!reply_.client_gone()) co_await send_error(reply_, error, route_.error_body);
   co_return Verdict::kDone;
 }
@@ -463,7 +460,7 @@ awaitable<void> Carriage::end_early(WorkerCall& call, const StreamGuard& guard, 
   outcome = stopped ? Lease::Outcome::kAbandoned : Lease::Outcome::kBroken;
   last_reason_ = call.reason();
   if (reply_.client_gone()) co_return;
-  const std::string words = guard.fail(stopped ? shutting_down() : broke_off(), route_.error_event);
+  const std::string words = guard.fail(stopped ? shutting_down() : foreign::unfinished(), route_.error_event);
   if (words.empty()) {
     reply_.break_off();
     co_return;

@@ -30,6 +30,6 @@ ApiResult<Json> chat_body(const Asked& asked, ChatBody chat);
 ApiResult<void> set_extra(Json& body, const Asked& asked, std::string_view name, const Json& value,
                           const std::string& param);
 
-ApiError unfinished();  // a stream that ended without an end
+ApiError unfinished();  // an answer that did not come to its end
 
 }  // namespace quern::foreign

@@ -55,12 +55,6 @@ class Detokenize final : public Translation {
   ApiResult<Json> whole(const Json& answer) override { return Json{{"prompt", member(answer, "content")}}; }
 };
 
-class Renamed final : public Translation {
- public:
-  Renamed(std::string path, Json body) : Translation(std::move(path), std::move(body)) { keeps_answer = true; }
-  ApiResult<Json> whole(const Json& answer) override { return answer; }
-};
-
 struct Name {
   std::string_view ours, theirs;  // theirs empty: it has nothing like it
 };
@@ -206,7 +200,7 @@ ApiResult<std::unique_ptr<Translation>> fields_of_llama(const Asked& asked) {
   for (const Name& name : kNames) {
     if (const auto renamed = rename(body, name); !renamed) return std::unexpected(renamed.error());
   }
-  return std::make_unique<Renamed>(std::string(asked.path), std::move(body));
+  return std::make_unique<Moved>(std::string(asked.path), std::move(body));
 }
 
 }  // namespace quern::foreign

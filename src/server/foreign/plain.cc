@@ -11,13 +11,6 @@
 namespace quern::foreign {
 namespace {
 
-// Another path or another value of a field; the answer is the client's as it is.
-class Moved final : public Translation {
- public:
-  Moved(std::string path, Json body) : Translation(std::move(path), std::move(body)) { keeps_answer = true; }
-  ApiResult<Json> whole(const Json& answer) override { return answer; }
-};
-
 class SglangText final : public Translation {
  public:
   using Translation::Translation;

@@ -20,6 +20,15 @@ void bound_limits(Json& body, int64_t context);
 // Documents as text, best first, `document` where it was asked for. Scores are as the engine gives them.
 ApiResult<std::unique_ptr<Translation>> rerank_as_rerank(const Asked& asked);
 
+// Another path or other fields; the answer is the client's as it is.
+class Moved final : public Translation {
+ public:
+  Moved(std::string to_path, Json to_body) : Translation(std::move(to_path), std::move(to_body)) {
+    keeps_answer = true;
+  }
+  ApiResult<Json> whole(const Json& answer) override { return answer; }
+};
+
 // `body` with the worker's name of the model.
 Json with_model(Json body, const std::string& name);
 // A member of what may be no object; null: it has none.

@@ -191,10 +191,7 @@ Translated chat_as_chat(const foreign::Asked& asked) {
   Fields fields(asked.body);
   Read read = begin_read(fields, asked);
   const Json* messages = fields.array("messages");
-  ToolList tools;
-  if (const Json* list = fields.array("tools")) {
-    if (const auto added = add_tools(tools, *list); !added) fields.fault(added.error().param, added.error().message);
-  }
+  ToolList tools = read_tools(fields);
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   if (read.options.num_predict == 0 || messages == nullptr || messages->empty())

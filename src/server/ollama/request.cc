@@ -215,15 +215,20 @@ ApiResult<ModelTable::Choice> find_model(const ModelTable& models, const Json& b
       ApiError{.status = 404, .message = fmt::format("model '{}' not found", value->get<std::string>())});
 }
 
+ToolList read_tools(Fields& fields) {
+  ToolList tools;
+  if (const Json* list = fields.array("tools")) {
+    if (const auto added = add_tools(tools, *list); !added) fields.fault(added.error().param, added.error().message);
+  }
+  return tools;
+}
+
 ApiResult<GenerationRequest> parse_chat(const Json& body, const ModelTable::Choice& model) {
   Fields fields(body);
   Options options;
   GenerationRequest result = begin(fields, model, options);
   const Json* messages = fields.array("messages");
-  ToolList tools;
-  if (const Json* list = fields.array("tools")) {
-    if (const auto added = add_tools(tools, *list); !added) fields.fault(added.error().param, added.error().message);
-  }
+  ToolList tools = read_tools(fields);
   fields.refuse_unknown();
   if (!fields.ok()) return std::unexpected(fields.take_error());
   if (messages == nullptr || messages->empty()) {

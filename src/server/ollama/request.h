@@ -7,6 +7,7 @@
 #include "server/api_error.h"
 #include "server/fields.h"
 #include "server/generation.h"
+#include "server/tool_list.h"
 
 namespace quern::ollama {
 
@@ -36,6 +37,7 @@ std::optional<GrammarSpec> read_format(Fields& fields);
 void refuse_unsupported(Fields& fields);  // what nobody does yet
 // enable_thinking or reasoning_effort into `kwargs`; false: the client wants no thoughts, or there is a fault.
 bool read_think(Fields& fields, Json& kwargs);
+ToolList read_tools(Fields& fields);
 ApiResult<Json> read_turns(const Json& messages);  // as templates want them
 
 // keep_alive and the like: checked, without effect, for a model stays loaded as long as the server runs.
